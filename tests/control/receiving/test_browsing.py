@@ -204,6 +204,33 @@ class FilterTests(BrowsingTestCase):
             error = self.assertRaises(MQError, MessageFilter, where, None)
             self.assertIn(words, error.detail)
 
+    def test_results_that_grow(self) -> None:
+        """An expression whose results are multiplied is not applied to a message beyond a limit; its length
+        bounds nothing: with some more calls of C{join} it would take all memory.
+        """
+        self.put(json.dumps([0] * 20_000).encode() + b" " * 4000)
+        joined = "label"
+        for _ in range(5):
+            joined = f"join({joined}, keys(@))"
+        numbers = f"`[{','.join('0' * 100)}]`"
+        for where, words in (
+            (f"length({joined})", "makes more than 16777216 characters"),
+            (f"to_string([{','.join(['body'] * 350)}])", "makes more than 16777216 characters"),
+            ("join(body, decoded.value[*].to_string(@))", "makes more than 16777216 characters"),
+            (f"{numbers}[*].not_null({numbers})[].not_null({numbers})[]", "takes more than 200000 steps"),
+            (f"[{','.join(['decoded.value'] * 100)}][]", "takes more than 200000 steps"),
+            (f"[{','.join(['sort(decoded.value)'] * 50)}]", "takes more than 200000 steps"),
+        ):
+            messages, end = self.browse(where=where)
+            self.assertEqual((messages, end.get("not_compared")), ([], 1), where)
+            self.assertIn(words, end["reason"])
+
+    def test_longest_list(self) -> None:
+        """Every element of the longest body that is decoded can be compared."""
+        self.put(f"[{','.join('1' * 32_767)}]".encode())
+        self.assertEqual(len(self.found(where="length(decoded.value[?@ < `5`]) == `32767`")), 1)
+        self.assertEqual(len(self.found(where="contains(to_string(@), 'value')")), 1)
+
 
 class SingleMessageTests(BrowsingTestCase):
     """One message by its LookupIdentifier."""

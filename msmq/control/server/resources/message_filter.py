@@ -11,11 +11,12 @@ from jmespath.exceptions import JMESPathError
 from jmespath.functions import Functions
 
 from msmq.control.protocol.refusals import invalid
+from msmq.control.server.messages.bounded_evaluation import BoundedInterpreter
 from msmq.quoting import quoted
 from msmq.spelling import closest
 
 _LONGEST: Final = 2_000
-"""Maximum length of an expression in characters, which bounds the cost of its evaluation."""
+"""Maximum length of an expression in characters."""
 
 _WIDEST: Final = 1_000
 """Maximum number of values in nested lists and objects that an expression builds."""
@@ -38,7 +39,8 @@ class MessageFilter:
     @ivar wants_decoded: whether the expression uses the decoded body.
     @ivar wants_body: whether the expression uses the body.
     @ivar uses_class: whether the expression names the class of a message.
-    @ivar failed: the number of messages on which the expression failed, such as C{starts_with} on a number.
+    @ivar failed: the number of messages on which the expression failed, such as C{starts_with} on a number,
+        or costs too much.
     @ivar failure: the reason of the first failure.
     @param keys: the keys that an expression may use.
     @param what: the object that has the keys, for error texts.
@@ -54,6 +56,7 @@ class MessageFilter:
         what: str = "a message",
     ) -> None:
         self._expression = None if where is None else _parse(where)
+        self._interpreter = BoundedInterpreter()
         named = frozenset() if self._expression is None else frozenset(_root_keys(self._expression.parsed))
         for key in sorted(named - keys):
             close = closest(key, sorted(keys))
@@ -88,7 +91,7 @@ class MessageFilter:
         if self._expression is None:
             return True
         try:
-            value = self._expression.search(message)
+            value = self._interpreter.evaluate(self._expression.parsed, message)
         except (JMESPathError, RecursionError, TypeError, ValueError) as error:
             # A comparison of a number and a text, as of priority > '3', is a TypeError.
             self.failed += 1

@@ -1,0 +1,124 @@
+"""Evaluation of a JMESPath expression with a limit on its cost, since callers that may only read state it.
+
+The length of an expression bounds nothing: each C{join} in another one, and each projection of a projection,
+multiplies the length of what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from jmespath.exceptions import JMESPathError
+from jmespath.functions import Functions
+from jmespath.visitor import Options, TreeInterpreter
+
+STEPS: Final = 200_000
+"""Limit on steps of one evaluation: parts of the expression that are evaluated, and values that a function
+or C{[]} goes through. A filter of the longest decoded list takes about 150,000."""
+
+CHARACTERS: Final = 0x1000000
+"""Limit on characters that C{join} and C{to_string} make in one evaluation."""
+
+_VISIT: Final = "visit_"
+_CHARACTERS_PER_STEP: Final = 1024
+_NUMBER: Final = 8
+
+
+class ExpressionTooCostly(JMESPathError):
+    """The evaluation reached a limit."""
+
+
+class BoundedInterpreter(TreeInterpreter):
+    """Evaluates expressions, each within the limits."""
+
+    def __init__(self) -> None:
+        super().__init__(Options(custom_functions=_BoundedFunctions(self)))
+        self._methods: Mapping[str, Callable[[Any, Any], Any]] = {
+            name.removeprefix(_VISIT): getattr(self, name) for name in dir(self) if name.startswith(_VISIT)
+        }
+        self._steps = 0
+        self._characters = 0
+
+    def evaluate(self, parsed: Any, value: object) -> Any:
+        """The value of an expression.
+
+        @param parsed: the tree of a compiled expression.
+        @raise JMESPathError: L{ExpressionTooCostly}, or the expression cannot be applied to the value.
+        """
+        self._steps, self._characters = STEPS, CHARACTERS
+        return self.visit(parsed, value)
+
+    def visit(self, node: Any, value: Any = None) -> Any:
+        """Evaluate a part of the expression; called for each element of a list, so it must be fast."""
+        self._steps -= 1
+        if self._steps < 0:
+            self.spend(0)
+        return self._methods[node["type"]](node, value)
+
+    def visit_flatten(self, node: Any, value: Any) -> Any:
+        """Evaluate C{[]}."""
+        found = self.visit(node["children"][0], value)
+        if not isinstance(found, list):
+            return None
+        parts = [each if isinstance(each, list) else [each] for each in found]
+        self.spend(sum(map(len, parts)))
+        return [each for part in parts for each in part]
+
+    def spend(self, steps: int) -> None:
+        """Count steps.
+
+        @raise ExpressionTooCostly: there are too many.
+        """
+        self._steps -= steps
+        if self._steps < 0:
+            raise ExpressionTooCostly(f"the expression takes more than {STEPS} steps")
+
+    def produce(self, characters: int) -> None:
+        """Count characters of a text that is made.
+
+        @raise ExpressionTooCostly: there are too many.
+        """
+        self._characters -= characters
+        if self._characters < 0:
+            raise ExpressionTooCostly(f"the expression makes more than {CHARACTERS} characters")
+
+
+class _BoundedFunctions(Functions):
+    """The functions of JMESPath; none makes, or goes through, more than the limits permit."""
+
+    def __init__(self, budget: BoundedInterpreter) -> None:
+        self._budget = budget
+
+    def call_function(self, function_name: str, resolved_args: Iterable[Any]) -> Any:
+        """Call a function with its arguments."""
+        arguments = list(resolved_args)
+        budget = self._budget
+        for each in arguments:
+            if isinstance(each, list | dict):
+                budget.spend(len(each))
+            elif isinstance(each, str):
+                budget.spend(len(each) // _CHARACTERS_PER_STEP)
+        match function_name, arguments:
+            case "join", [str(glue), list(parts)]:
+                budget.produce(len(glue) * len(parts))
+                budget.produce(sum(len(each) for each in parts if isinstance(each, str)))
+            case "to_string", [value]:
+                self._produce_text_of(value)
+        return super().call_function(function_name, arguments)
+
+    def _produce_text_of(self, value: object) -> None:
+        """Count the characters of the JSON of a value, whose parts may be there many times."""
+        left = [value]
+        while left:
+            each = left.pop()
+            self._budget.spend(1)
+            if isinstance(each, str):
+                self._budget.produce(len(each))
+            elif isinstance(each, dict):
+                self._budget.produce(sum(map(len, each)))
+                left += each.values()
+            elif isinstance(each, list):
+                left += each
+            else:
+                self._budget.produce(_NUMBER)
