@@ -55,6 +55,20 @@ class RevokedTokenTests(ControlTestCase):
         self.assertIn(b"was removed or has another role", data)
         self.assertTrue(caller.transport.disconnecting)
 
+    def test_token_of_another_line(self) -> None:
+        """A token stays valid on open connections when another one is removed, also one without a name, which
+        has that of its position.
+        """
+        self.file.write_text(f"{OTHER}\n{TOKEN}\n")
+        sending = self.remote("GET", "/v1/send", UPGRADE)
+        receiving = self.remote("GET", "/v1/messages", SHOWN, queue=ORDERS)
+        self.file.write_text(f"{TOKEN}\n")
+        self.clock.advance(PERIOD)
+        sending.feed(record(b"1"))
+        self.clock.advance(0)
+        self.assertFalse(sending.transport.disconnecting)
+        self.assertEqual(receiving.answer.status, 200)
+
     def test_send_body(self) -> None:
         """What arrives of a body afterwards is refused."""
         caller = self.remote(
