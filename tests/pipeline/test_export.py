@@ -169,6 +169,17 @@ class ExportTests(ExportTestCase):
         self.assertEqual([error is None for error in errors], [True, False, False, False])
         self.assertEqual([row is None for row in self.rows("id")], [False, True, True, True])
 
+    def test_other_users_cannot_read_it(self) -> None:
+        """A directory that is created has mode 0700, as the store and an archive; an existing one stays."""
+        self.addCleanup(os.umask, os.umask(0o022))
+        self.write([put(1)])
+        self.export("orders")
+        self.assertEqual(self.directory.stat().st_mode & 0o777, 0o700)
+        self.directory.chmod(0o750)
+        self.write([put(2)])
+        self.export("orders")
+        self.assertEqual(self.directory.stat().st_mode & 0o777, 0o750)
+
     def test_empty_queue(self) -> None:
         """An empty queue becomes no file."""
         self.assertEqual(self.export("orders"), [Exported(".\\private$\\orders", "queue")])

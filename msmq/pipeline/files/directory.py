@@ -203,7 +203,8 @@ def writing_into(directory: Path, owner: str, stems: Collection[str]) -> Iterato
     """
     check_encoding(directory)
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        # It gets the bodies of messages.
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (directory / LOCK_NAME).open("ab") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
