@@ -31,8 +31,31 @@ def shared_session() -> SparkSession:
     except SparkUnavailable as error:
         raise SkipTest(str(error)) from None
     session.sparkContext.setLogLevel("OFF")
+    _look_up_once(session.sparkContext)
     atexit.register(session.stop)
     return session
+
+
+class _LookedUpOnce:
+    """A class of Java for py4j, of whose members each is requested once."""
+
+    def __init__(self, of_java: Any) -> None:
+        self._of_java = of_java
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._of_java, name)
+        setattr(self, name, found)
+        return found
+
+
+def _look_up_once(context: Any) -> None:
+    """Have pyspark find the classes that it asks for whenever it makes a column.
+
+    Java looks for a short name in each package that pyspark has imported, in all of the nearly 300 archives.
+    """
+    jvm = context._jvm
+    for name in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):
+        vars(jvm)[name] = _LookedUpOnce(getattr(jvm, name))
 
 
 def jobs_so_far() -> int:
