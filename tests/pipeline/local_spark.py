@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+import pyarrow as pa
 from hypothesis import Phase, settings
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from tests.pipeline.spark_support import shared_session
@@ -36,10 +38,14 @@ def spark() -> SparkSession:
 
 
 def table(rows: Iterable[Mapping[str, Any]], schema: str) -> DataFrame:
-    """A table of these rows; what one of them lacks is null."""
+    """A table of these rows; what one of them lacks is null.
+
+    Spark takes a table of Arrow as it is; a list of rows would be a job of its own in each query.
+    """
     kind = _parsed(schema)
-    values = [tuple(row.get(name) for name in kind.names) for row in rows]
-    return spark().createDataFrame(values, kind).coalesce(1)
+    values = [{name: row.get(name) for name in kind.names} for row in rows]
+    arrow = pa.Table.from_pylist(values, to_arrow_schema(kind, timezone="UTC"))
+    return spark().createDataFrame(arrow, kind).coalesce(1)
 
 
 @cache
