@@ -6,10 +6,11 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import attrs
-from pyarrow import parquet
+from pyarrow.parquet import ParquetFile
 
 from msmq.persistence.changes import AppendLog
 from msmq.pipeline.archive.archiver import Archiver
@@ -26,6 +27,12 @@ from tests.pipeline.stores import ARRIVED, ORDERS
 
 GONE = (3, 4, 5)
 CONDITION = "label >= 'tx 3' and label <= 'tx 5'"
+
+
+def read_column(path: Path, name: str) -> list[Any]:
+    """The values of a column of a Parquet file; none if the file lacks it."""
+    with ParquetFile(path) as file:
+        return [row[name] for row in file.read(columns=[name]).to_pylist() if name in row]
 
 
 class Killed(BaseException):
@@ -95,21 +102,21 @@ class KilledErasureTests(ArchiveTestCase):
     def state(self) -> dict[str, Any]:
         """What an operator and the jobs see of the erasure."""
         numbers = [
-            row["sequence_number"]
+            number
             for path in self.directory.glob("_erased/*.parquet")
-            for row in parquet.read_table(path).to_pylist()
+            for number in read_column(path, "sequence_number")
         ]
         identifiers = [
-            row["id"]
+            identifier
             for path in self.directory.glob("_erased_identifiers/*.parquet")
-            for row in parquet.read_table(path).to_pylist()
+            for identifier in read_column(path, "id")
         ]
         log = next(each for each in self.archive.streams() if each.stream == "log" and each.erased)
         left = sorted(
             label
             for path in self.directory.rglob("*.parquet")
             if "_erased" not in path.parts
-            for label in parquet.read_table(path).to_pydict().get("label", ())
+            for label in read_column(path, "label")
             if label and label.startswith("tx ")
         )
         return {
