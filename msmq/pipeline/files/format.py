@@ -173,12 +173,24 @@ def read_file(path: Path, columns: Sequence[str] | None = None) -> Iterator[Any]
             with ParquetFile(path) as file:
                 yield from file.iter_batches(BATCH_ROWS, columns=names)
             return
-        with pyarrow.OSFile(str(path)) as source, pyarrow.ipc.open_file(source) as opened:
+        with pyarrow.OSFile(str(path)) as source, _opened(source, names) as opened:
             for number in range(opened.num_record_batches):
                 batch = opened.get_batch(number)
                 yield batch if names is None else batch.select(names)
     except (OSError, pyarrow.lib.ArrowException) as error:
         raise FilesError(f"{path}: cannot be read: {_reason(error)}") from error
+
+
+def _opened(source: Any, names: list[str] | None) -> Any:
+    """A reader of an Arrow file that decompresses these columns only; all if the file has none of them."""
+    from pyarrow import ipc
+
+    opened = ipc.open_file(source)
+    if names is None:
+        return opened
+    with opened:
+        fields = [number for number, name in enumerate(opened.schema.names) if name in names]
+    return ipc.open_file(source, options=ipc.IpcReadOptions(included_fields=fields))
 
 
 def read_groups(path: Path) -> Iterator[Any]:

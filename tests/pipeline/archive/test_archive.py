@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from pathlib import Path
 from uuid import UUID
 
 import attrs
+import pyarrow.ipc
 import pyarrow.parquet
 
 from msmq.persistence.changes import AppendLog, PutQueue, RemoveQueue
@@ -15,6 +17,7 @@ from msmq.pipeline.archive.manifest import Archive
 from msmq.pipeline.archive.selection import ArchiveSelection
 from msmq.pipeline.archive.upkeep import rows, summaries
 from msmq.pipeline.files.exporter import store_at
+from msmq.pipeline.files.format import read_file
 from msmq.pipeline.rows import message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
 from msmq.pipeline.stored_packets import StoredPacket
@@ -192,3 +195,17 @@ class ContentTests(ArchiveTestCase):
         self.update(keep_days=3)
         self.assertEqual({("log", ".\\private$\\orders", 21): 1}, self.archived())
         self.assertEqual(29, sum(each.expired for each in summaries(self.archive)))
+
+    def test_columns_that_are_not_wanted_take_no_memory(self) -> None:
+        """The bodies of a file of new rows are not decompressed for a condition on labels."""
+        size = 8 << 20
+        table = pyarrow.table({"body": [bytes(size)], "label": ["first"], "priority": [3]})
+        path = Path(self.mktemp()).with_suffix(".arrow")
+        options = pyarrow.ipc.IpcWriteOptions(compression="zstd")
+        with pyarrow.ipc.new_file(path, table.schema, options=options) as file:
+            file.write_table(table)
+        del table
+        before = pyarrow.total_allocated_bytes()
+        for batch in read_file(path, ("priority", "label")):
+            self.assertEqual([{"priority": 3, "label": "first"}], batch.to_pylist())
+            self.assertLess(pyarrow.total_allocated_bytes() - before, size // 2)
