@@ -14,8 +14,9 @@ def came_back(message: Message, one: Operation, other: Operation) -> bool:
     """Whether a backup had a message that one operation received, and another saw it after the restore."""
     return any(
         each.facts["node"] in message.destinations
-        and one.end > each.facts["moment"]
-        and one.start < each.start < other.start
+        and one.end >= each.facts["moment"]
+        # All may be at the same time.
+        and one.number < each.number < other.number
         for each in message.restores
     )
 
@@ -39,13 +40,14 @@ def not_restored(outcomes: Outcomes, operations: Iterable[Operation]) -> Iterato
 def _is_there(message: Message, restore: Operation) -> bool:
     # A later restore may be from a backup in which it had been received.
     is_over = any(
-        each.start > restore.start and each.facts["node"] in message.destinations for each in message.restores
+        each.number > restore.number and each.facts["node"] in message.destinations
+        for each in message.restores
     )
     return (
         is_over
         or bool(message.fates)
-        or any(by.start > restore.start for _, by in message.shown)
-        or any(by.start > restore.start for by in message.maybe_received)
+        or any(by.number > restore.number for _, by in message.shown)
+        or any(by.number > restore.number for by in message.maybe_received)
     )
 
 

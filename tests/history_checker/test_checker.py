@@ -19,15 +19,19 @@ ORDERS = "BETA orders"
 
 
 class History:
-    """A history that a test writes, one second a line."""
+    """A history that a test writes.
+
+    @ivar step: seconds between its lines.
+    """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.seconds = 0.0
+        self.step = 1.0
         self.record = Recorder(self.lines.append, self.clock)
 
     def clock(self) -> float:
-        self.seconds += 1.0
+        self.seconds += self.step
         return self.seconds
 
     def send(self, *labels: str, result: str | None = "done", **facts: Any) -> int:

@@ -30,7 +30,7 @@ class RestoreTests(SynchronousTestCase):
         history = self.history
         history.send("1", "2", "3")
         history.receive("1")
-        moment = history.seconds
+        moment = history.seconds + 0.5
         history.receive("2")
         self.restore(moment, "2", "3")
         history.receive("1")
@@ -48,6 +48,18 @@ class RestoreTests(SynchronousTestCase):
         history.receive("1")
         history.receive("1")
         self.assert_found("doubled: 1: received by operations")
+
+    def test_restored_in_the_same_moment(self) -> None:
+        """What is received in the moment of the backup may be in it, and what is received in that of the
+        restore, before it, comes back too.
+        """
+        history = self.history
+        history.send("1")
+        history.step = 0.0
+        history.receive("1")
+        self.restore(history.seconds, "1")
+        history.receive("1")
+        self.assert_found()
 
     def test_another_was_restored(self) -> None:
         """The restore of its sender does not bring a message back that was received."""
