@@ -344,19 +344,17 @@ async def note_journals(world: World, host: Host, sent: Sequence[str]) -> None:
         return
     steps = [each for each in world.plan.steps if each.arguments[:1] == (host.number,)]
     has_space = not host.is_rotten and all(each.kind not in FULL for each in steps)
-    # What gates forward comes from another address, and a queue that was created again is another one.
-    is_decided = (
-        world.plan.shape == DIRECT
-        and handling.wait == FOREVER
-        and all(each.kind != "delete admin" for each in steps)
-    )
+    # A queue that was created again is another one, and while there is none, no message waits for an
+    # acknowledgement in it: the copy is made at the hand-over.
+    has_lost_admin = any(each.kind == "delete admin" for each in steps)
     world.recorder.note(
         "sent_journal",
         node=host.name,
         labels=sent,
-        complete=has_space,
-        proven=handling.is_proven,
-        decided=is_decided,
+        complete=has_space and not (handling.is_proven and has_lost_admin),
+        proven=handling.is_proven and not has_lost_admin,
+        # What gates forward comes from another address.
+        decided=world.plan.shape == DIRECT and handling.wait == FOREVER,
     )
     for queue in QUEUES:
         changed = any(
