@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -288,14 +288,13 @@ class Archive:
         """The path of a file."""
         return self.directory / file.path
 
-    def finished(self, stream: str = "", *, without: Container[str] = ()) -> list[Path]:
+    def finished(self, stream: str = "") -> list[Path]:
         """The Parquet files that the manifests name, those of each queue in the order of their numbers.
 
         Those of a queue that was deleted are before those of one that was created later with its name.
         There may be others on the disk with the same rows, for example while an erasure runs.
 
         @param stream: the stream; empty for all.
-        @param without: files that are left out, by their paths relative to the archive.
         @raise ArchiveError: a manifest is damaged, or cannot be read.
         """
         return [
@@ -303,7 +302,7 @@ class Archive:
             for manifest in sorted(self.streams(), key=lambda each: each.beginning)
             if stream in ("", manifest.stream)
             for file in sorted(manifest.files, key=lambda each: (each.first, each.last))
-            if not file.is_fresh and file.path not in without
+            if not file.is_fresh
         ]
 
     def tidy(self) -> None:

@@ -28,7 +28,7 @@ from msmq.pipeline.files.destinations import ImportDestinations, queue_name
 from msmq.pipeline.files.directory import file_order
 from msmq.pipeline.files.errors import FilesError, parquet
 from msmq.pipeline.files.format import EVENTS
-from msmq.pipeline.files.logged_journals import left_out, logged_files
+from msmq.pipeline.files.logged_journals import left_out, logged_files, sent_files
 from msmq.pipeline.reading.streams import is_sendable, names_queue
 from msmq.pipeline.schema import VERSION, VERSION_KEY
 from msmq.pipeline.writing.queue_kinds import QueueKinds
@@ -116,7 +116,8 @@ def _inside(path: Path, topic: str, on_left_out: Callable[[str], None]) -> tuple
         # Events, which an archive has in fresh files at almost any time, are not sent from any.
         sendable = [file for each in manifests if each.stream != EVENTS for file in each.files]
         fresh = sum(file.is_fresh and file.path not in without for file in sendable)
-        return archive.finished(without=without), fresh
+        # Of the same manifests: others may name a journal's rows in files that are not in these.
+        return [archive.path(file) for file in sent_files(manifests, without)], fresh
     # Spark names directories like this, too.
     every = (each for each in sorted(path.rglob("*.parquet"), key=file_order) if each.is_file())
     inside = [each for each in every if not _is_hidden(each, path)]

@@ -6,7 +6,8 @@ alone: the log was enabled later, or disabled before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from operator import itemgetter
 
 from msmq.pipeline.archive.manifest import ArchiveFile, StreamManifest
 from msmq.pipeline.files.destinations import queue_name
@@ -31,6 +32,25 @@ def logged_files(manifests: Sequence[StreamManifest], topic: str) -> Mapping[str
             if files := [file for file in each.files if file.date in logged]:
                 found.setdefault(each.topic, []).extend(files)
     return found
+
+
+def sent_files(manifests: Sequence[StreamManifest], without: Container[str]) -> list[ArchiveFile]:
+    """The finished files of an import, by date: a queue may have some in its log, others in its journal.
+
+    Files of a log are in the order of their numbers; those of a deleted queue are before those of one that
+    was created later with its name.
+
+    @param without: files that are left out, by their paths relative to the archive.
+    """
+    found: list[tuple[str, ArchiveFile]] = []
+    for manifest in sorted(manifests, key=lambda each: each.beginning):
+        date = ""
+        for file in sorted(manifest.files, key=lambda each: (each.first, each.last)):
+            # The numbers of a log increase also when the clock was set back; others begin with a priority.
+            date = max(date, file.date) if manifest.stream == "log" else file.date
+            if not file.is_fresh and file.path not in without:
+                found.append((date, file))
+    return [file for _, file in sorted(found, key=itemgetter(0))]
 
 
 def left_out(manifests: Sequence[StreamManifest], journal: str, files: Sequence[ArchiveFile]) -> str:

@@ -199,6 +199,21 @@ class FinishedFilesTests(ArchiveTestCase):
         )
         sent = [row.offset for file in found for row in rows_of(file) if row.topic == name]
         self.assertEqual([32, 55], sent)
+        bills = ".\\private$\\Bills"
+        dates = [
+            file.parent.name for file in found if any(row.topic.startswith(bills) for row in rows_of(file))
+        ]
+        self.assertEqual([f"date=2023-11-{day}" for day in (14, 16, 18, 19)], dates)
+
+    def test_a_compaction_during_the_search(self) -> None:
+        """The files are those of one moment: a journal that becomes Parquet meanwhile is not sent twice."""
+        self.write(PutQueue(attrs.evolve(BILLS, log=True)), log(32, BILLS))
+        self.update()
+        self.compact()
+        self.write(PutMessage(BILLS_JOURNAL.identifier, lookup_id(60), packet(60), ARRIVED))
+        self.update()
+        found = files_in([self.directory], on_left_out=lambda line: self.compact())
+        self.assertEqual([], [path for path in found if "stream=journal" in str(path)])
 
     def test_files_that_no_manifest_names(self) -> None:
         """An erasure that is killed leaves one: its rows are read once, by jobs as by an import."""
