@@ -225,6 +225,33 @@ class FilterTests(BrowsingTestCase):
             self.assertEqual((messages, end.get("not_compared")), ([], 1), where)
             self.assertIn(words, end["reason"])
 
+    def test_comparisons_that_grow(self) -> None:
+        """Comparisons of values that have the same part many times are limited too, and an error names no
+        whole value.
+        """
+        self.put(json.dumps([0] * 20_000).encode() + b" " * 4000)
+        texts = f"[{','.join(['body'] * 250)}]"
+        zeros, other = f"[`[{','.join('0' * 100)}]`]", f"[`[{','.join('0' * 99)},1]`]"
+        for where in (
+            f"{texts} | not_null({','.join(['sort(@)'] * 40)})",
+            f"{texts} | not_null({','.join(['max(@)'] * 80)})",
+            f"decoded.value[:9000].{zeros} == decoded.value[:9000].{other}",
+            f"[decoded.value[:9000].{zeros}, decoded.value[:9000].{other}] | contains([@[0], @[0]], @[1])",
+        ):
+            messages, end = self.browse(where=where)
+            self.assertEqual((messages, end.get("not_compared")), ([], 1), where)
+            self.assertIn("takes more than 200000 steps", end["reason"])
+        _, end = self.browse(where=f"to_string([{','.join(['reverse(body)'] * 135)}])")
+        self.assertIn("makes more than 16777216 characters", end["reason"])
+        for where, words in (
+            (f"decoded.value[*].{zeros} | abs(@)", "invalid type for value: an array"),
+            ("abs(body)", f"invalid type for value: '[{'0, ' * 33}...'"),
+            ("ceil(`1e999`)", "cannot convert float infinity to integer"),
+        ):
+            _, end = self.browse(where=where)
+            self.assertIn(words, end["reason"])
+            self.assertLess(len(end["reason"]), 250)
+
     def test_longest_list(self) -> None:
         """Every element of the longest body that is decoded can be compared."""
         self.put(f"[{','.join('1' * 32_767)}]".encode())

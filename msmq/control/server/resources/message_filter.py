@@ -92,7 +92,7 @@ class MessageFilter:
             return True
         try:
             value = self._interpreter.evaluate(self._expression.parsed, message)
-        except (JMESPathError, RecursionError, TypeError, ValueError) as error:
+        except (ArithmeticError, JMESPathError, RecursionError, TypeError, ValueError) as error:
             # A comparison of a number and a text, as of priority > '3', is a TypeError.
             self.failed += 1
             hint = "; a number has backticks around it" if isinstance(error, TypeError) else ""
