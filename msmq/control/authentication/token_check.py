@@ -7,7 +7,7 @@ number of such callers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
@@ -188,6 +188,11 @@ class TokenRequest(ControlRequest):
     """
 
     holder: TokenHolder | None = None
+
+    @property
+    def account(self) -> Hashable:
+        """See L{ControlRequest.account}."""
+        return super().account if self.holder is None else self.holder.digest
 
     def is_current(self) -> bool:
         """See L{ControlRequest.is_current}."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, Final, Protocol, cast
 from urllib.parse import parse_qs, unquote_to_bytes
 
@@ -126,6 +126,12 @@ class WebRequest(ControlRequest):
             return identity.role
         self.token_name = f"{identity.name}, in a request without its X-CSRF-Token,"
         return min(identity.role, Role.READER)
+
+    @property
+    def account(self) -> Hashable:
+        """See L{ControlRequest.account}."""
+        digest = None if self.identity is None else self.identity.digest
+        return super().account if digest is None else digest
 
     def is_current(self) -> bool:
         """See L{ControlRequest.is_current}."""

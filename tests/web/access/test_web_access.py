@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 
 from msmq.control.authentication.roles import ROUTE_ROLES, Role
 from msmq.control.protocol.records import CONTENT_TYPE, PROTOCOL, StreamRecord
-from msmq.control.server.resources.live_stream import PERIOD
+from msmq.control.server.resources.live_stream import PERIOD, STREAMS
 from msmq.web import site
 from msmq.web.access.request import WebRequest
 from msmq.web.access.sessions import IDLE
@@ -309,10 +309,10 @@ class SessionTests(WebTestCase):
         self.clock.advance(IDLE)
         self.assertEqual(self.get("/v1/queues", headers={"Cookie": cookie}).status, 401)
 
-    def stream(self, cookie: str) -> StringTransport:
+    def stream(self, cookie: str, header: str = "Cookie") -> StringTransport:
         """The connection of a stream of live figures, which has begun."""
         protocol, transport = self.connect()
-        lines = ["GET /v1/stream?topics=overview HTTP/1.1", "Host: 127.0.0.2:15801", f"Cookie: {cookie}"]
+        lines = ["GET /v1/stream?topics=overview HTTP/1.1", "Host: 127.0.0.2:15801", f"{header}: {cookie}"]
         protocol.dataReceived("\r\n".join([*lines, "", ""]).encode())
         self.clock.advance(PERIOD)
         return transport
@@ -329,6 +329,14 @@ class SessionTests(WebTestCase):
         self.assertFalse(Answer(transport.value()).is_whole)
         self.clock.advance(2 * PERIOD)
         self.assertTrue(Answer(transport.value()).is_whole)
+
+    def test_streams_of_one_token(self) -> None:
+        """The sessions of a token, and the requests that show it, have one share of the streams."""
+        cookie = self.log_in()
+        for _ in range(STREAMS * 3 // 4):
+            self.assertEqual(Answer(self.stream(cookie).value()).status, 200)
+        shown = self.stream(f"Bearer {TOKENS[Role.OPERATOR]}", "Authorization")
+        self.assertEqual(Answer(shown.value()).status, 503)
 
     def test_stream_of_removed_token(self) -> None:
         """The live figures of a session end when its token is removed, or has another role."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, Final, Protocol, cast
 from urllib.parse import unquote_to_bytes
 
@@ -107,6 +107,14 @@ class ControlRequest(Request):
     def caller(self) -> Caller:
         """The caller."""
         return caller_of(self.transport, self.token_name)
+
+    @property
+    def account(self) -> Hashable:
+        """The caller as limits count it: a user of the unix socket, a token from any address and with or
+        without a browser's session, or an address without a token.
+        """
+        caller = self.caller
+        return caller.address if caller.uid is None else caller.uid
 
     @property
     def _site(self) -> RequestSite:

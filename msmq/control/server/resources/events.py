@@ -52,7 +52,7 @@ class EventResources:
             raise invalid("after and tail exclude each other")
         first = 0 if after is None else after
         # Before anything is waited for: further clients come meanwhile.
-        with self._followers.opened(request.caller) if follow else nullcontext():
+        with self._followers.opened(request.account) if follow else nullcontext():
             if tail is not None:
                 first = max(0, await last_sequence(self._inspection) - tail)
             await self._answer(request, wanted, first, follow=follow)

@@ -84,10 +84,10 @@ class LiveResources:
         if request.role is None or request.role < wanted.role:
             raise role_too_low(request.token_name, request.role, "this stream", wanted.role)
         if request.method == b"HEAD":
-            self._streams.check(request.caller)
+            self._streams.check(request.account)
             request.responseHeaders.setRawHeaders("content-type", [EVENT_STREAM])
             return b""
-        with self._streams.opened(request.caller):
+        with self._streams.opened(request.account):
             stream = ResponseStream(request, EVENT_STREAM)
             try:
                 await self._write(request, stream, wanted)
