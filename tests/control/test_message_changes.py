@@ -93,6 +93,10 @@ class RemoveTests(ChangeTestCase):
         position = own_queue(self.service.model, ORDERS).positions[message.lookup_id]
         position.view = None
         self.disk.damaged.add(message.lookup_id)
+        # The question whether to remove it counts these.
+        [line, _] = self.change("remove", lookup_ids=[message.lookup_id], dry_run=True)
+        self.assertEqual((line["lookup_id"], line["id"]), (message.lookup_id, None))
+        self.assertIn("unreadable", line)
         [line, _] = self.change("remove", lookup_ids=[message.lookup_id])
         self.assertEqual(line, {"lookup_id": message.lookup_id, "id": None})
         self.disk.damaged.clear()

@@ -293,8 +293,7 @@ class _MessageChanges:
             self._stream.check_caller()
             if self._is_dry:
                 for lookup_id in part:
-                    message = await running(self._inspection.read_message(self._path, lookup_id))
-                    self._stream.write(json_line(self._search.described(message)))
+                    self._stream.write(json_line(await self._listed(lookup_id)))
             else:
                 changed = await self._change_slice(part)
                 for lookup_id in sorted(set(part) - {change.lookup_id for change in changed}):
@@ -302,6 +301,18 @@ class _MessageChanges:
                     self._stream.write(json_line(_not_there(lookup_id)))
             await self._pause()
         self._stream.write(json_line({"end": "queue", "done": self._done, "failed": self._failed}))
+
+    async def _listed(self, lookup_id: int) -> dict[str, Any]:
+        """A message that would be changed."""
+        try:
+            message = await running(self._inspection.read_message(self._path, lookup_id))
+        except MQError:
+            if self._action.takes_unreadable:
+                page = await running(self._inspection.browse(self._path, after=lookup_id - 1, count=1))
+                if lookup_id in page.unreadable:
+                    return _unreadable(lookup_id, page)
+            raise
+        return self._search.described(message)
 
     async def _matching(self) -> None:
         page = await self._page(self._selection.after)
@@ -331,8 +342,7 @@ class _MessageChanges:
         found = [each for each in page.unreadable if each & SEQUENTIAL_MASK <= self._last]
         if self._is_dry:
             for each in found:
-                line = {"lookup_id": each, "id": None, "unreadable": page.unreadable[each]}
-                self._stream.write(json_line(line))
+                self._stream.write(json_line(_unreadable(each, page)))
         return found
 
     def _is_refused(self, message: ReceivedMessage) -> bool:
@@ -431,6 +441,10 @@ def _described(change: MessageChange) -> dict[str, Any]:
     if change.error is not None:
         value |= refusal(change.error)
     return value
+
+
+def _unreadable(lookup_id: int, page: MessagePage) -> dict[str, Any]:
+    return {"lookup_id": lookup_id, "id": None, "unreadable": page.unreadable[lookup_id]}
 
 
 def _not_there(lookup_id: int) -> dict[str, Any]:
