@@ -156,8 +156,8 @@ class Queue:
     @ivar peekable: locked messages that may be peeked nevertheless; C{None} if there are none.
     @ivar users: how many handles have it open; a subqueue is kept while there are any.
     @ivar arrived_count: messages that entered it since the process began.
-    @ivar received_count: messages that were received from it since then, or, for an outgoing queue, accepted
-        by the next hop.
+    @ivar received_count: messages that were received from it since then, without those that a drain moves,
+        or, for an outgoing queue, accepted by the next hop.
     """
 
     definition: QueueDefinition

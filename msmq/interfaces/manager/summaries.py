@@ -45,7 +45,7 @@ class QueueSummary:
     @ivar messages: without those that a transaction has sent and not committed, as is C{bytes}.
     @ivar uncommitted: the messages that open transactions have sent to it.
     @ivar sent_total: messages that came into it since the process began.
-    @ivar received_total: messages that were received from it since then.
+    @ivar received_total: messages that were received from it since then; not those that a drain moves.
     @ivar oldest_message_time: when the oldest message arrived that can be received; C{None} without one.
     @ivar paused: receives from it wait until an operator resumes it, or the queue of which it is a subqueue.
     """
