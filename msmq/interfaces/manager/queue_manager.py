@@ -344,9 +344,12 @@ class IInspection(Interface):
     def browse(queue: str, *, after: int = -1, count: int = 100) -> Awaitable[MessagePage]:
         """Browse available messages at any depth of a queue, without locking them.
 
+        Damaged messages that stay in the queue until what is left of them is in quarantine are named too.
+
         @param queue: the path or format name of a queue of this queue manager, or the format name of an
             outgoing queue.
         @param after: the LookupIdentifier after which to begin; -1 for the front of the queue.
+        @param count: the most messages of the page, and the most of those damaged ones.
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND.
         """
 

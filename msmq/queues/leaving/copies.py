@@ -50,8 +50,9 @@ class MessageCopies:
     @ivar deadxact: SystemTransactionalDeadletterQueue.
     @ivar find: returns the local queue with a path.
     @ivar machine_journal: the journal of messages that this queue manager sent and that arrived.
-    @ivar dropped: copies that were not made because their queue was full; those of a L{Removal} or another
-        attempt that may fail count when it is stored.
+    @ivar dropped: copies that were not made because their queue was full. Those of messages that are removed,
+        or sent here, count when that is stored; those of a message that is refused on arrival count at once,
+        as its refusal does.
     """
 
     holdings: Holdings
