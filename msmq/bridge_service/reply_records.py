@@ -154,7 +154,8 @@ class ReplyPages(ReplyRecord):
         self._last = max(self._last, number)
         self._pages[number] = page = set()
         for identifier, _ in requests:
-            if (former := self._page_of.get(identifier)) is not None:
+            # A message that was published twice is one request, maybe twice in the same page.
+            if (former := self._page_of.get(identifier)) not in (None, number):
                 self._pages[former].discard(identifier)
                 if not self._pages[former]:
                     self._empty.add(former)

@@ -193,6 +193,13 @@ class PendingReplyTests(ManagerTestCase):
         self.take_over(seconds=LIFETIME + 1, route="others")
         self.assertEqual(self.pages(), [])
 
+    def test_published_twice(self) -> None:
+        """A request that was published twice, and is sent once, keeps its address when others follow."""
+        self.request(b"1", b"1")
+        self.request(b"2")
+        self.take_over()
+        self.assertEqual((self.seen(self.admin), self.reply(0)), ([b"1", b"2"], [b"1"]))
+
     def test_store_without_space(self) -> None:
         """A request is not acknowledged before its address is stored, and arrives once."""
         self.store.error = FULL
