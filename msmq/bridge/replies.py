@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
@@ -12,7 +13,9 @@ PENDING: Final = 100_000
 """Limit on requests whose replies are awaited; the oldest is forgotten first."""
 
 PENDING_SIZE: Final = 32 * 1024 * 1024
-"""Limit on the characters of these requests together, since a requester chooses how long an address is."""
+"""Limit on the bytes of these requests together, as they are stored: a requester chooses how long an address
+is.
+"""
 
 LIFETIME: Final = 86_400.0
 """Seconds for which a reply is awaited."""
@@ -37,13 +40,15 @@ class PendingReplies:
     """Pending requests, oldest first; bounded by number, size and age.
 
     A request stays after its reply, because it may have several.
+
+    @ivar size: their bytes together, as they are stored.
     """
 
     limit: int = PENDING
     size_limit: int = PENDING_SIZE
     lifetime: float = LIFETIME
     _addresses: OrderedDict[str, ReplyAddress] = attrs.field(factory=OrderedDict, init=False)
-    _size: int = attrs.field(default=0, init=False)
+    size: int = attrs.field(default=0, init=False)
 
     def __len__(self) -> int:
         return len(self._addresses)
@@ -51,11 +56,11 @@ class PendingReplies:
     def add(self, identifier: str, address: ReplyAddress) -> None:
         """Add a request; one that was forwarded twice keeps its identifier and is added once."""
         if (former := self._addresses.pop(identifier, None)) is not None:
-            self._size -= _size(identifier, former)
+            self.size -= _size(identifier, former)
         self._addresses[identifier] = address
-        self._size += _size(identifier, address)
-        while len(self._addresses) > self.limit or self._size > self.size_limit:
-            self._size -= _size(*self._addresses.popitem(last=False))
+        self.size += _size(identifier, address)
+        while len(self._addresses) > self.limit or self.size > self.size_limit:
+            self.size -= _size(*self._addresses.popitem(last=False))
 
     def find(self, correlation_id: str | None, now: float) -> ReplyAddress | None:
         """The request that a message answers, by its correlation identifier."""
@@ -71,5 +76,11 @@ class PendingReplies:
         ]
 
 
+def stored_line(identifier: str, address: ReplyAddress) -> bytes:
+    """A request as a line of JSON in ASCII, without a line break."""
+    found = [identifier, address.reply_to, address.correlation_id, address.since]
+    return json.dumps(found).encode("ascii")
+
+
 def _size(identifier: str, address: ReplyAddress) -> int:
-    return len(identifier) + len(address.reply_to) + len(address.correlation_id or "")
+    return len(stored_line(identifier, address))

@@ -10,9 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+import attrs
 from twisted.internet.threads import deferToThread
 
-from msmq.bridge.replies import LIFETIME, PendingReplies, ReplyAddress
+from msmq.bridge.replies import LIFETIME, PendingReplies, ReplyAddress, stored_line
 from msmq.durable import make_directory, write_durably
 from msmq.interfaces.manager.service_values import IServiceValues
 from msmq.persistence.state_records import StateChange, numbered
@@ -21,7 +22,10 @@ StoredRequest: TypeAlias = tuple[str, ReplyAddress]
 """A request, by the identifier of its message."""
 
 REWRITTEN: Final = 1024 * 1024
-"""Bytes of a file that is not rewritten; a larger one is when it has twice the bytes of the last time."""
+"""Bytes of a file that is not rewritten; a larger one is when it has twice the bytes of the last time.
+
+Pages of the store are rewritten beyond this many bytes when they have twice the bytes of the requests.
+"""
 
 PAGE_LENGTH: Final = 256
 """Limit on requests that a value of the store has."""
@@ -104,7 +108,9 @@ class ReplyPages(ReplyRecord):
         self._values = values
         self._prefix = f"{PREFIX}{route}/"
         self._former = former
-        # Of each page the requests that no later one has.
+        # Of each page its bytes, and the requests that no later one has.
+        self._sizes: dict[int, int] = {}
+        self._size = 0
         self._pages: dict[int, set[str]] = {}
         self._page_of: dict[str, int] = {}
         self._empty: set[int] = set()
@@ -119,39 +125,44 @@ class ReplyPages(ReplyRecord):
         stored = self._values.read(self._prefix)
         for number, _, value in numbered(stored, self._prefix):
             requests = list(_decoded(value))
-            self._added(number, requests)
+            self._added(number, requests, len(value))
             found += requests
         return found
 
     async def add(self, requests: Sequence[StoredRequest], pending: PendingReplies, now: float) -> None:
         """See L{ReplyRecord}."""
-        if self.is_moving:
-            known = {*self._page_of, *(identifier for identifier, _ in requests)}
-            requests = [*(each for each in pending.items(now) if each[0] not in known), *requests]
-        pages: dict[int, Sequence[StoredRequest]] = {}
-        changes: list[StateChange] = []
-        for part, value in _in_pages(requests):
-            # A commit whose result is unknown may have stored the number of a failed attempt.
-            self._last += 1
-            pages[self._last] = part
-            changes.append((f"{self._prefix}{self._last}", value))
-        needless = self._needless(pending, now)
+        is_whole = self.is_moving or self._size > max(REWRITTEN, 2 * pending.size)
+        if is_whole:
+            # All go into new pages: a file has them, or the pages have mostly what later ones have, too.
+            # Encoding so many lines would keep the reactor from everything else for a second.
+            pages = await deferToThread(_pages_of, list(pending.items(now)))
+        else:
+            pages = _pages_of(requests)
+        needless = list(self._pages) if is_whole else self._needless(pending, now)
+        # A commit whose result is unknown may have stored the numbers of a failed attempt.
+        first = self._last + 1
+        self._last += len(pages)
+        numbered_pages = list(enumerate(pages, first))
+        changes: list[StateChange] = [(f"{self._prefix}{n}", page.value) for n, page in numbered_pages]
         changes += [(f"{self._prefix}{number}", None) for number in needless]
         await self._values.store(changes)
         for number in needless:
-            for identifier in self._pages.pop(number, ()):
+            self._size -= self._sizes.pop(number)
+            for identifier in self._pages.pop(number):
                 del self._page_of[identifier]
         self._empty.difference_update(needless)
-        for number, part in pages.items():
-            self._added(number, part)
+        for number, page in numbered_pages:
+            self._added(number, page.requests, len(page.value))
         if self._former is not None and self.is_moving:
             self.is_moving = False
             with suppress(OSError):
                 # The next start moves them again.
                 self._former.unlink()
 
-    def _added(self, number: int, requests: Iterable[StoredRequest]) -> None:
+    def _added(self, number: int, requests: Iterable[StoredRequest], size: int) -> None:
         self._last = max(self._last, number)
+        self._sizes[number] = size
+        self._size += size
         self._pages[number] = page = set()
         for identifier, _ in requests:
             # A message that was published twice is one request, maybe twice in the same page.
@@ -186,19 +197,28 @@ def needless_pages(values: IServiceValues, routes: Collection[str], now: float) 
     return changes
 
 
-def _in_pages(requests: Sequence[StoredRequest]) -> Iterator[tuple[Sequence[StoredRequest], bytes]]:
-    """The requests of each page, with its value."""
+@attrs.frozen
+class _Page:
+    """Requests that one value of the store has."""
+
+    requests: Sequence[StoredRequest]
+    value: bytes
+
+
+def _pages_of(requests: Sequence[StoredRequest]) -> list[_Page]:
+    pages: list[_Page] = []
     part: list[StoredRequest] = []
     value = b""
     for request in requests:
         line = _encoded((request,))
         if part and (len(part) >= PAGE_LENGTH or len(value) + len(line) > PAGE_SIZE):
-            yield part, value
+            pages.append(_Page(part, value))
             part, value = [], b""
         part.append(request)
         value += line
     if part:
-        yield part, value
+        pages.append(_Page(part, value))
+    return pages
 
 
 def _rewrite(path: Path, requests: Sequence[StoredRequest]) -> int:
@@ -218,10 +238,7 @@ def _append(path: Path, content: bytes) -> None:
 
 def _encoded(requests: Iterable[StoredRequest]) -> bytes:
     # The line break comes first: a line that a power failure has cut ends there.
-    return b"".join(
-        b"\n" + json.dumps([identifier, each.reply_to, each.correlation_id, each.since]).encode("ascii")
-        for identifier, each in requests
-    )
+    return b"".join(b"\n" + stored_line(*request) for request in requests)
 
 
 def _decoded(content: bytes) -> Iterator[StoredRequest]:

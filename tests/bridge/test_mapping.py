@@ -105,6 +105,9 @@ class OutwardTests(SynchronousTestCase):
         self.assertEqual([number for number, _ in pending.items(10.0)], ["1", "2", "3"])
         pending.add("4", ReplyAddress(long, None, 10.0))
         self.assertEqual([number for number, _ in pending.items(10.0)], ["1", "2", "3", "4"])
+        # They count as they are stored.
+        pending.add("5", ReplyAddress("\N{EURO SIGN}" * (3 * 1024 * 1024), None, 10.0))
+        self.assertEqual([number for number, _ in pending.items(10.0)], ["3", "4", "5"])
 
     def test_routing_key_by_expression(self) -> None:
         """A JMESPath expression over the message chooses the routing key."""

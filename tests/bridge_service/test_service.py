@@ -193,6 +193,18 @@ class PendingReplyTests(ManagerTestCase):
         self.take_over(seconds=LIFETIME + 1, route="others")
         self.assertEqual(self.pages(), [])
 
+    def test_size_of_values(self) -> None:
+        """Requests that a publisher repeats, each time with another one, do not fill the store."""
+        self.patch(reply_records, "REWRITTEN", 10_000)
+        bodies = [b"%d" % number for number in range(20)]
+        for number in range(40):
+            self.request(*bodies, b"other %d" % number, reply_to="a" * 200)
+        size = sum(map(len, self.service.service_values.read(PREFIX).values()))
+        self.assertLess(size, 2 * 60 * 300 + 21 * 300)
+        self.take_over()
+        self.assertEqual(len(self.reply(0)), 1)
+        self.assertEqual([len(self.reply(number)) for number in (19, 20, 59)], [2, 3, 4])
+
     def test_published_twice(self) -> None:
         """A request that was published twice, and is sent once, keeps its address when others follow."""
         self.request(b"1", b"1")
