@@ -217,7 +217,8 @@ class Follower:
             # Unless its packets were removed, or copied to another segment.
             try:
                 self.follow()
-            except SegmentGone:
+            except (SegmentGone, StoreDamaged):
+                # What is wrong, if anything, is shown by a new follower.
                 return None
             if generation not in self.state.live():
                 return None

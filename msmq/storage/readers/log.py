@@ -325,7 +325,8 @@ class LogStoreReader:
                     was_held = self._is_held
                     lost = None if self._follower is None else self._follower.missing_segment(gone)
                     self.close()
-                    if lost is not None:
+                    # The log may have been repaired or replaced since it was read, unless that was just now.
+                    if lost is not None and (is_new or was_held):
                         raise lost from None
                     if was_held:
                         raise MomentGone(

@@ -138,6 +138,31 @@ class DamagedLogTests(LogTestCase):
             self.assertEqual(self.ids(reader), [1, 2, 3, 4])
         self.done(writer.close())
 
+    def test_repair_of_a_missing_segment(self) -> None:
+        """A segment is not reported as missing whose loss a repair has settled since the last read."""
+        self.fill()
+        reader = self.reader()
+        self.assertEqual(len(reader.queues()), 1)
+        self.segment_with(b"first").unlink()
+        rebuild_log(self.home / "log", self.home / "mark", lambda: 1.0)
+        left = self.ids(reader)
+        self.assertNotIn(1, left)
+        self.assertEqual(left[-2:], [100, 101])
+
+    def test_held_reader_of_a_damaged_log(self) -> None:
+        """A held reader whose segment is missing ends the hold, though the log is damaged after it too."""
+        writer = self.fill(closes=False)
+        reader = self.reader()
+        reader.hold()
+        self.commit(writer, PutState("name", DAMAGED))
+        self.commit(writer, put(102))
+        self.done(writer.close())
+        self.spoil()
+        self.segment_with(b"first").unlink()
+        self.problem(partial(self.ids, reader))
+        rebuild_log(self.home / "log", self.home / "mark", lambda: 1.0)
+        self.assertEqual(self.ids(reader)[-3:], [100, 101, 102])
+
     def test_damage_before_the_checkpoint(self) -> None:
         """A damaged group that no start reads any more keeps no reader from the messages."""
         writer = self.opened(PutQueue(ORDERS), PutState("name", DAMAGED))
