@@ -176,6 +176,22 @@ class DamagedLogTests(LogTestCase):
         self.assertEqual(self.ids(self.reader()), [1, *range(1002, 1060)])
         self.done(writer.close())
 
+    def test_checkpoint_after_the_damage(self) -> None:
+        """A reader that is kept goes on once a running server no longer needs the damaged group."""
+        writer = self.opened(PutQueue(ORDERS))
+        self.commit(writer, put(1))
+        reader = self.reader()
+        self.assertEqual(self.ids(reader), [1])
+        self.commit(writer, PutState("name", DAMAGED))
+        self.commit(writer, put(2))
+        path = self.spoil()
+        self.assertIn(f"{path}, offset ", self.problem(partial(self.ids, reader)))
+        before = writer.counters.checkpoints
+        self.append_to(writer, 3)
+        self.assertGreater(writer.counters.checkpoints, before)
+        self.assertEqual(self.ids(reader), list(range(1, 28)))
+        self.done(writer.close())
+
     def test_truncated_segment(self) -> None:
         """The groups that are left in a truncated file are not the whole log."""
         writer = self.opened(PutQueue(ORDERS))
