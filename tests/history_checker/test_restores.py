@@ -97,6 +97,31 @@ class RestoreTests(SynchronousTestCase):
         history.send("3", transactional=False)
         self.assert_found("lost: 2: taken by operation", "lost: 3: taken by operation")
 
+    def test_refused_by_a_relay(self) -> None:
+        """A relay that was restored has lost the events of copies that it refused; each has a negative
+        acknowledgement; that it arrived is still acknowledged once.
+        """
+        history = self.history
+        history.send("1", limits=["reach"])
+        history.send("2")
+        self.history.record.note("restore", node="GATE", moment=0.5, held=(), relays=True)
+        history.fate("1", "reach timeout", arrived=False, node="ALPHA")
+        history.receive("2")
+        for label, kind in (("1", "reach timeout"), ("2", "reached")):
+            for _ in range(3):
+                history.acknowledged(label, kind)
+        self.assert_found("doubled: 2: 3 acknowledgements reached")
+
+    def test_relay_restored_before_it_was_sent(self) -> None:
+        """The restore of a relay excuses nothing of what is sent later."""
+        history = self.history
+        history.record.note("restore", node="GATE", moment=0.5, held=(), relays=True)
+        history.send("1", limits=["reach"])
+        history.fate("1", "reach timeout", arrived=False, node="ALPHA")
+        history.acknowledged("1", "reach timeout")
+        history.acknowledged("1", "reach timeout")
+        self.assert_found("doubled: 1: 2 acknowledgements reach timeout")
+
     def test_sent_at_the_moment_of_the_backup(self) -> None:
         """It may have been sent before the backup or after it."""
         history = self.history
