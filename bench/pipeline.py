@@ -4,12 +4,15 @@ The messages are in the message log of a queue in a record log, as a server has 
 in an archive too.
 Spark reads them into its sink C{noop}, all columns except those of the body, or all except C{decoded}: from
 the store alone, from archive and store by C{read_archive} and by C{format("msmq")}, and from Parquet.
+It also counts the messages of each queue, from archive and store and from Parquet.
 Each number of cores has a process of its own, in which these alternate.
-C{python bench/pipeline.py [COUNT [ROUNDS]]} prints the figures.
+C{python bench/pipeline.py [COUNT [ROUNDS [CASE]]]} prints the figures, of cases with this text in their names
+if there is one.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import struct
 import subprocess
@@ -54,6 +57,7 @@ GOALS: Final = {
     "store: bodies": 0.35,
     "read_archive: headers": 0.9,
     "read_archive: bodies": 0.9,
+    "read_archive: count by queue": 1 / 1.2,
 }
 QUEUE: Final = QueueDefinition(identifier=UUID(int=1), path="private$\\orders", number=1, log=True)
 SOURCE: Final = UUID("11111111-2222-4333-8444-555555555555")
@@ -105,7 +109,7 @@ def archive(place: Path) -> None:
     compact(Archive(place / "archive"), time.time())
 
 
-def child(cores: int, place: Path, rounds: int) -> None:
+def child(cores: int, place: Path, rounds: int, only: str) -> None:
     """Measure with this number of cores; prints seconds by case, round by round."""
     session = make_session("bench", master=f"local[{cores}]", settings={"spark.driver.memory": "2g"})
     session.sparkContext.setLogLevel("ERROR")
@@ -128,18 +132,32 @@ def child(cores: int, place: Path, rounds: int) -> None:
     # What starts once is no part of it.
     seconds(lambda: source("data", HEADERS).limit(1000))
     seconds(lambda: session.read.parquet(parquet).limit(1000))
+
+    def archived(columns: tuple[str, ...]) -> Any:
+        return read_archive(session, path, columns=",".join(columns))
+
+    def counted(rows: Any) -> Any:
+        return rows.groupBy("topic").count()
+
+    # Of each case the rows, and the same rows of Parquet.
+    cases: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {}
+    for name, columns in (("headers", HEADERS), ("bodies", EVERYTHING)):
+        parquet_rows = partial(plain, columns)
+        cases |= {
+            f"store: {name}": (partial(source, "data", columns), parquet_rows),
+            f"read_archive: {name}": (partial(archived, columns), parquet_rows),
+            f"format on archive: {name}": (partial(source, "archive", columns), parquet_rows),
+        }
+    cases["read_archive: count by queue"] = (
+        lambda: counted(archived(("topic",))),
+        lambda: counted(plain(("topic",))),
+    )
     found: dict[str, list[tuple[float, float]]] = {}
     for _ in range(rounds):
-        for name, columns in (("headers", HEADERS), ("bodies", EVERYTHING)):
-            cases: dict[str, Callable[[], Any]] = {
-                "store": partial(source, "data", columns),
-                "read_archive": partial(read_archive, session, path, columns=",".join(columns)),
-                "format on archive": partial(source, "archive", columns),
-            }
-            theirs = seconds(partial(plain, columns))
-            for case, make in cases.items():
-                found.setdefault(f"{case}: {name}", []).append((seconds(make), theirs))
-                print(name, case, *found[f"{case}: {name}"][-1], file=sys.stderr)
+        for case, (ours, theirs) in cases.items():
+            if only in case:
+                found.setdefault(case, []).append((seconds(ours), seconds(theirs)))
+                print(case, *found[case][-1], file=sys.stderr)
     print(json.dumps(found))
 
 
@@ -172,8 +190,11 @@ def _timed(call: Callable[[], object]) -> float:
     return time.process_time() - begun
 
 
-def measure(count: int = COUNT, rounds: int = ROUNDS) -> list[Result]:
-    """The lines of the table."""
+def measure(count: int = COUNT, rounds: int = ROUNDS, only: str = "") -> list[Result]:
+    """The lines of the table.
+
+    @param only: measure the cases with this text in their names.
+    """
     results: list[Result] = []
     with tempfile.TemporaryDirectory(prefix="msmq-bench-") as directory:
         place = Path(directory)
@@ -182,7 +203,7 @@ def measure(count: int = COUNT, rounds: int = ROUNDS) -> list[Result]:
         fill(place / "data", count - count // 100 + 1, count + 1)
         for cores in (2, 1):
             done = subprocess.run(
-                [sys.executable, __file__, "child", str(cores), directory, str(rounds)],
+                [sys.executable, __file__, "child", str(cores), directory, str(rounds), only],
                 check=True,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -192,12 +213,23 @@ def measure(count: int = COUNT, rounds: int = ROUNDS) -> list[Result]:
                 rates = [(count / ours, count / theirs) for ours, theirs in times]
                 shown = f"{name}, {cores} core{'s' * (cores > 1)}"
                 results.append(compare(shown, rates, "rows/s", at_least=GOALS.get(name)))
-        results += [Result(name, rate, "rows/s") for name, rate in parts(place, count).items()]
+        if not only:
+            results += [Result(name, rate, "rows/s") for name, rate in parts(place, count).items()]
     return results
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("count", type=int, nargs="?", default=COUNT)
+    parser.add_argument("rounds", type=int, nargs="?", default=ROUNDS)
+    parser.add_argument("case", nargs="?", default="")
+    asked = parser.parse_args()
+    print(table(measure(asked.count, asked.rounds, asked.case)))
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["child"]:
-        child(int(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]))
+        child(int(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]), sys.argv[5])
     else:
-        print(table(measure(*map(int, sys.argv[1:]))))
+        main()
