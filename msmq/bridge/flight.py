@@ -87,11 +87,6 @@ class RouteFlight:
         return sum(each.state in _AT_DESTINATION for each in self._flights.values())
 
     @property
-    def is_ready(self) -> bool:
-        """Whether the destination is connected."""
-        return self._is_ready
-
-    @property
     def is_paused(self) -> bool:
         """Whether an operator has paused the route."""
         return self._is_paused

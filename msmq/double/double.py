@@ -13,7 +13,6 @@ import attrs
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, ensureDeferred, succeed
 from twisted.internet.interfaces import IReactorTime
-from twisted.python.failure import Failure
 
 from msmq.broker.broker import Broker
 from msmq.broker.outcomes import Outcome, accept, reject
@@ -209,8 +208,3 @@ def _checked_address(address: object) -> str:
             f"FaultInjectingDouble: address is {quoted(address)}; it has to be an IP address as text, such as"
             " 127.0.0.9"
         ) from error
-
-
-def failure_text(failure: Failure) -> str:
-    """Why a double could not start, on one line."""
-    return " ".join(str(failure.value).split())

@@ -74,7 +74,6 @@ class Cause(enum.Enum):
     EMPTY_DACL = "empty DACL"
     OWNER = "owner"
     PRIVILEGE = "privilege"
-    NOTHING_ASKED = "nothing asked"
 
 
 @attrs.frozen

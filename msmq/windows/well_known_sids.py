@@ -121,7 +121,6 @@ SDDL_DOMAIN_RIDS: Final[Mapping[str, int]] = {
 }
 """The other abbreviations: relative identifiers, which need the SID of a domain."""
 
-_SYSTEM_USER: Final = parse_sid("S-1-22-1-0")[:12]
 _DOMAIN: Final = parse_sid("S-1-5-21-0-0-0")[2:12]
 
 
@@ -143,11 +142,6 @@ def is_guest(sid: bytes) -> bool:
 def user_sid(number: int) -> bytes:
     """The SID of a Unix user, by its user ID: S-1-22-1-NUMBER, as Samba maps them too."""
     return parse_sid(f"S-1-22-1-{number}")
-
-
-def user_number(sid: bytes) -> int | None:
-    """The user ID of a Unix user; C{None} for any other account."""
-    return int.from_bytes(sid[12:], "little") if len(sid) == 16 and sid[:12] == _SYSTEM_USER else None
 
 
 def sid_text(sid: bytes) -> str:

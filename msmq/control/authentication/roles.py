@@ -143,10 +143,3 @@ def required_role(method: str, route: str) -> Role:
     @param route: the route as the API declares it: C{/v1/queues/<path:path>}.
     """
     return ROUTE_ROLES.get(("GET" if method == "HEAD" else method, route), Role.ADMIN)
-
-
-def may_change(method: str, route: str) -> bool:
-    """Whether a request can change something: every method but GET and HEAD, and the GETs that send or
-    receive.
-    """
-    return method not in ("GET", "HEAD") or required_role(method, route) > Role.READER

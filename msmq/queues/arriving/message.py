@@ -24,9 +24,6 @@ LABEL_LENGTH: Final = 249
 CORRELATION_SIZE: Final = 20
 """The bytes of a CorrelationIdentifier: a queue manager's GUID and a number."""
 
-CLASS_BITS: Final = 0xE1FF
-"""The bits that a message class may have ([MS-MQMQ] 2.2.18.1.6)."""
-
 HASH_SHA_512: Final = 0x800E
 ENCRYPTION_AES_256: Final = 0x6610
 

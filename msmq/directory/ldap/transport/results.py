@@ -23,7 +23,6 @@ BUSY: Final = 51
 UNAVAILABLE: Final = 52
 UNWILLING: Final = 53
 ALREADY_EXISTS: Final = 68
-SERVER_DOWN_OR_FULL: Final = 80
 
 _NAMES: Final = {
     1: "operationsError",
