@@ -2,10 +2,10 @@
 
     python -m tests.composition_mutants [--tests] [--only TEXT]
 
-The composition is the code that makes the parts of a queue manager and introduces them: the constructor of
-C{Parts}, its events, and C{compose}.  A mutant lacks one statement or one argument of it.  It is killed by
-mypy, or else, with C{--tests}, by the tests of L{SUITES}; what survives both is listed, and the exit status
-is 1.
+The composition is the code that makes the parts of a queue manager and introduces them: the functions that
+make its groups of parts, C{Parts} with its events, and C{compose}.  A mutant lacks one statement or one
+argument of it.  It is killed by mypy, or else, with C{--tests}, by the tests of L{SUITES}; what survives both
+is listed, and the exit status is 1.
 
 It works on a copy of the package, with mypy's daemon, and takes a few minutes, so it is no part of the suite.
 """
@@ -27,7 +27,18 @@ import attrs
 PROJECT = Path(__file__).resolve().parent.parent
 
 SOURCES = {
-    "msmq/manager/assembly.py": None,
+    **{
+        f"msmq/manager/assembly/{name}.py": None
+        for name in (
+            "application_parts",
+            "core",
+            "directory_parts",
+            "outgoing_parts",
+            "parts",
+            "security_parts",
+            "transfer_parts",
+        )
+    },
     "msmq/service/composition.py": ("compose",),
 }
 """The files of the composition, and the functions that belong to it; C{None} for all."""

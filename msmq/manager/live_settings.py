@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from msmq.manager.assembly import Parts
+from msmq.manager.assembly.parts import Parts
 from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.queues.model import ModelLimits
 from msmq.settings import SessionSettings
@@ -41,17 +41,17 @@ class LiveSettings:
 
     def apply(self, parts: Parts) -> None:
         """Apply these values to each part; they are not checked, so this does not fail."""
-        parts.model.configure(self.limits)
-        parts.events.configure(self.events)
-        parts.deliveries.configure(self.delivery_records)
-        parts.keyed.keys.configure(self.send_keys, self.send_key_lifetime)
-        parts.outbox.configure(send_insecure=self.send_insecure_nacks)
-        parts.trusted_peers.configure(self.trusted_peers)
-        parts.encryption.configure(self.encryption)
-        parts.decryption.configure(self.encryption)
-        parts.securing.configure(self.signing)
-        parts.sequences.configure(self.session)
-        parts.source_journal.configure(self.session)
-        parts.idle_queues.configure(self.session)
-        parts.arrival_commits.history.configure(self.session)
-        parts.express_history.configure(self.session)
+        parts.core.model.configure(self.limits)
+        parts.core.events.configure(self.events)
+        parts.outgoing.deliveries.configure(self.delivery_records)
+        parts.applications.keyed.keys.configure(self.send_keys, self.send_key_lifetime)
+        parts.outgoing.outbox.configure(send_insecure=self.send_insecure_nacks)
+        parts.security.trusted_peers.configure(self.trusted_peers)
+        parts.security.encryption.configure(self.encryption)
+        parts.security.decryption.configure(self.encryption)
+        parts.security.messages.configure(self.signing)
+        parts.outgoing.sequences.configure(self.session)
+        parts.transfer.source_journal.configure(self.session)
+        parts.transfer.idle_queues.configure(self.session)
+        parts.outgoing.arrival_commits.history.configure(self.session)
+        parts.transfer.express_history.configure(self.session)

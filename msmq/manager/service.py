@@ -35,7 +35,7 @@ from msmq.manager.applications.send_keys import SendKeys
 from msmq.manager.applications.subscriptions import Subscriptions
 from msmq.manager.applications.targets import outgoing_queue, own_queue
 from msmq.manager.applications.transactions import TransactionHandle
-from msmq.manager.assembly import Parts
+from msmq.manager.assembly.parts import Parts
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.lifecycle import ManagerLifecycle
 from msmq.manager.live_settings import LiveSettings
@@ -110,11 +110,11 @@ class QueueManagerService(Service):
         )
         self._parts = parts
         self._life = ManagerLifecycle(parts)
-        self.access = AccessAdministration(parts)
+        self.access = AccessAdministration(parts.core.performer, parts.security)
         self.inspection = ManagerInspection(parts, enterprise.host, addresses, self)
-        self.message_administration = parts.message_administration
-        self.drains = parts.drains
-        self.service_values = parts.service_values
+        self.message_administration = parts.applications.message_administration
+        self.drains = parts.applications.drains
+        self.service_values = parts.core.service_values
         self.model = model
         self.store = store
         self.state = ServiceState.STOPPED
@@ -129,7 +129,7 @@ class QueueManagerService(Service):
 
         @raise MQError: MQ_ERROR_SERVICE_NOT_AVAILABLE before L{open} and after L{stopService}.
         """
-        self._parts.performer.check_running()
+        self._parts.core.performer.check_running()
         return self._parts
 
     async def open(self) -> None:
@@ -146,7 +146,7 @@ class QueueManagerService(Service):
         Service.startService(self)
         self.state = ServiceState.READY
         self._life.start()
-        if suspicion := self._parts.outgoing_holds.suspicion:
+        if suspicion := self._parts.transfer.outgoing_holds.suspicion:
             self.note("clone_suspected", f"{suspicion}; nothing is sent to other queue managers")
         self._subscriptions.notify(QueueManagerEvent.STARTED)
 
@@ -177,22 +177,22 @@ class QueueManagerService(Service):
 
         Messages to others wait; local queues are not affected. After a restart it is online.
         """
-        self._work.transfer.take_offline()
+        self._work.transfer.messages.take_offline()
         self._subscriptions.notify(QueueManagerEvent.TAKEN_OFFLINE)
 
     def bring_online(self) -> None:
         """Bring Online: accept and dial sessions again, and send pending messages. [MS-MQDMPR] 3.1.4.13."""
-        self._work.transfer.bring_online()
+        self._work.transfer.messages.bring_online()
         self._subscriptions.notify(QueueManagerEvent.BROUGHT_ONLINE)
 
     @property
     def connection_active(self) -> bool:
         """ConnectionActive: whether other queue managers can reach this one. [MS-MQDMPR] 3.1.1.1."""
-        return self.state is ServiceState.READY and not self._parts.sessions.is_offline
+        return self.state is ServiceState.READY and not self._parts.core.sessions.is_offline
 
     def trusts(self, address: str) -> bool:
         """Whether unauthenticated messages are accepted from this address, by the configuration or a gate."""
-        return self._parts.trusted_peers.admits(address)
+        return self._parts.security.trusted_peers.admits(address)
 
     @property
     def membership(self) -> Membership | None:
@@ -225,8 +225,8 @@ class QueueManagerService(Service):
             L{Outbox.check}.
         """
         parts = self._work
-        return await parts.sender.send(
-            lambda: parts.destinations.find(destination), messages, transaction, keys
+        return await parts.applications.sender.send(
+            lambda: parts.outgoing.destinations.find(destination), messages, transaction, keys
         )
 
     async def reserve(
@@ -251,7 +251,9 @@ class QueueManagerService(Service):
             MQ_ERROR_TRANSACTION_USAGE for a transaction on a queue that is not transactional,
             MQ_ERROR_TRANSACTION_SEQUENCE if the transaction has ended.
         """
-        return await self._work.opening.reserve(queue, count, timeout, peek, transaction, size, after)
+        return await self._work.applications.opening.reserve(
+            queue, count, timeout, peek, transaction, size, after
+        )
 
     async def receive(
         self, queue: str, *, timeout: float | None = None, transaction: ITransaction | None = None
@@ -286,7 +288,9 @@ class QueueManagerService(Service):
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_NO_DS for a path while the directory is
         unreachable, or that the name is not a valid destination.
         """
-        return ",".join(str(target.name) for target in await self._work.destinations.find(destination))
+        return ",".join(
+            str(target.name) for target in await self._work.outgoing.destinations.find(destination)
+        )
 
     def open_queue(
         self,
@@ -304,18 +308,18 @@ class QueueManagerService(Service):
             MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, MQ_ERROR_UNSUPPORTED_ACCESS_MODE, or that the name is
             malformed.
         """
-        return self._work.opening.open(name, access, share_mode)
+        return self._work.applications.opening.open(name, access, share_mode)
 
     def begin(self) -> TransactionHandle:
         """Create Transaction: an internal one. [MS-MQDMPR] 3.1.7.1.8."""
-        return self._work.transactions.begin(self._new_identifier())
+        return self._work.applications.transactions.begin(self._new_identifier())
 
     @checked
     def enlist(self, identifier: uuid.UUID) -> TransactionHandle:
         """Enlist in a transaction of a coordinator: always MQ_ERROR_DTC_CONNECT, since DTC is not
         supported.
         """
-        return self._work.transactions.enlist(identifier)
+        return self._work.applications.transactions.enlist(identifier)
 
     @checked
     async def move(
@@ -323,7 +327,7 @@ class QueueManagerService(Service):
     ) -> None:
         """Move Message; see L{IMessaging.move} and L{Search.move}. [MS-MQDMPR] 3.1.7.1.16."""
         check_transaction(transaction)
-        await self._work.search.move(message, target, transaction)
+        await self._work.applications.search.move(message, target, transaction)
 
     # IAdministration
 
@@ -333,11 +337,11 @@ class QueueManagerService(Service):
 
         @raise MQError: as L{Administration.create}.
         """
-        return await self._work.administration.create(path, **properties)
+        return await self._work.applications.administration.create(path, **properties)
 
     def observe_queues(self, observer: Callable[[Queue], object]) -> None:
         """See L{Administration.observe}."""
-        self._parts.administration.observe(observer)
+        self._parts.applications.administration.observe(observer)
 
     @checked
     async def set_queue(self, path: str, properties: Mapping[str, Any]) -> QueueSummary:
@@ -345,7 +349,7 @@ class QueueManagerService(Service):
 
         @raise MQError: as L{Administration.set}.
         """
-        return await self._work.administration.set(path, properties)
+        return await self._work.applications.administration.set(path, properties)
 
     @checked
     async def purge_queue(self, path: str, *, through: int | None = None) -> int:
@@ -353,17 +357,17 @@ class QueueManagerService(Service):
 
         @raise MQError: as L{Administration.purge}.
         """
-        return await self._work.administration.purge(path, through)
+        return await self._work.applications.administration.purge(path, through)
 
     @checked
     async def pause_queue(self, path: str) -> QueueSummary:
         """See L{IAdministration.pause_queue} and L{Administration.set_paused}."""
-        return await self._work.administration.set_paused(path, True)
+        return await self._work.applications.administration.set_paused(path, True)
 
     @checked
     async def resume_queue(self, path: str) -> QueueSummary:
         """See L{IAdministration.resume_queue} and L{Administration.set_paused}."""
-        return await self._work.administration.set_paused(path, False)
+        return await self._work.applications.administration.set_paused(path, False)
 
     @checked
     async def delete_queue(self, path: str) -> None:
@@ -371,7 +375,7 @@ class QueueManagerService(Service):
 
         @raise MQError: as L{Administration.delete}.
         """
-        await self._work.administration.delete(path)
+        await self._work.applications.administration.delete(path)
 
     @checked
     async def abort_transaction(self, identifier: UUID) -> None:
@@ -379,7 +383,7 @@ class QueueManagerService(Service):
 
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if there is none, or it is ending.
         """
-        transactions = self._work.transactions
+        transactions = self._work.applications.transactions
         await transactions.abort(transactions.find(identifier))
 
     @checked
@@ -388,7 +392,7 @@ class QueueManagerService(Service):
 
         @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND if it is not a dead letter, or as L{send}.
         """
-        return await self._work.search.requeue(message)
+        return await self._work.applications.search.requeue(message)
 
     @checked
     async def replay(
@@ -406,7 +410,7 @@ class QueueManagerService(Service):
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or as L{send}; copies sent before stay sent.
         """
-        logs = self._work.logs
+        logs = self._work.applications.logs
         queue = own_queue(self.model, path)
         return await logs.replay(queue, into, LogPart(first, last, since, until), in_clear)
 
@@ -417,33 +421,35 @@ class QueueManagerService(Service):
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or as L{purge_queue}.
         """
         parts = self._work
-        return await parts.administration.purge_messages(outgoing_queue(self.model, name), through)
+        return await parts.applications.administration.purge_messages(
+            outgoing_queue(self.model, name), through
+        )
 
     @checked
     def retry_outgoing(self, name: str) -> OutgoingQueueSummary:
         """See L{IAdministration.retry_outgoing}."""
-        return self._work.outgoing_holds.retry_now(name)
+        return self._work.transfer.outgoing_holds.retry_now(name)
 
     def retry_all_outgoing(self) -> list[OutgoingQueueSummary]:
         """See L{IAdministration.retry_all_outgoing}."""
-        return self._work.outgoing_holds.retry_all_now()
+        return self._work.transfer.outgoing_holds.retry_all_now()
 
     @checked
     def close_session(self, identifier: UUID) -> SessionSummary:
         """See L{IAdministration.close_session}."""
         summary = self.inspection.session(identifier)
-        open_session(self._parts.sessions, identifier).close(CloseReason.OPERATOR)
+        open_session(self._parts.core.sessions, identifier).close(CloseReason.OPERATOR)
         return summary
 
     @checked
     def pause_outgoing(self, name: str) -> Deferred[OutgoingQueueSummary]:
         """Pause Queue: see L{OutgoingHolds.pause}. [MS-MQDMPR] 3.1.7.2.3."""
-        return undivided(self._work.outgoing_holds.pause(name))
+        return undivided(self._work.transfer.outgoing_holds.pause(name))
 
     @checked
     def resume_outgoing(self, name: str) -> Deferred[OutgoingQueueSummary]:
         """Resume Queue: see L{OutgoingHolds.resume}. [MS-MQDMPR] 3.1.7.2.4."""
-        return undivided(self._work.outgoing_holds.resume(name))
+        return undivided(self._work.transfer.outgoing_holds.resume(name))
 
     @checked
     def redirect_outgoing(self, name: str, to: str | None) -> Deferred[OutgoingQueueSummary]:
@@ -451,37 +457,37 @@ class QueueManagerService(Service):
         return undivided(self._redirect(name, to))
 
     async def _redirect(self, name: str, to: str | None) -> OutgoingQueueSummary:
-        redirects = self._work.outgoing_redirects
+        redirects = self._work.transfer.outgoing_redirects
         queue = await (redirects.end(name) if to is None else redirects.redirect(name, to))
-        return self._parts.outgoing_holds.summarize(queue)
+        return self._parts.transfer.outgoing_holds.summarize(queue)
 
     def keep_identity(self) -> ManagerStatus:
         """See L{IAdministration.keep_identity}."""
-        self._work.outgoing_holds.keep_identity()
+        self._work.transfer.outgoing_holds.keep_identity()
         return self.inspection.status()
 
     @checked
     async def set_quotas(self, changes: Mapping[QuotaKind, int | None]) -> QuotaSummary:
         """See L{IAdministration.set_quotas}."""
-        return await self._work.administration.set_quotas(changes)
+        return await self._work.applications.administration.set_quotas(changes)
 
     def pause_all_outgoing(self) -> Deferred[list[OutgoingQueueSummary]]:
         """See L{IAdministration.pause_all_outgoing}."""
-        return undivided(self._work.outgoing_holds.hold_all(True))
+        return undivided(self._work.transfer.outgoing_holds.hold_all(True))
 
     def resume_all_outgoing(self) -> Deferred[list[OutgoingQueueSummary]]:
         """See L{IAdministration.resume_all_outgoing}."""
-        return undivided(self._work.outgoing_holds.hold_all(False))
+        return undivided(self._work.transfer.outgoing_holds.hold_all(False))
 
     @checked
     def pause_next_hop(self, host: str) -> Deferred[list[OutgoingQueueSummary]]:
         """See L{IAdministration.pause_next_hop}; messages use other gates if possible."""
-        return undivided(self._work.outgoing_holds.hold_next_hop(host, True))
+        return undivided(self._work.transfer.outgoing_holds.hold_next_hop(host, True))
 
     @checked
     def resume_next_hop(self, host: str) -> Deferred[list[OutgoingQueueSummary]]:
         """See L{IAdministration.resume_next_hop}."""
-        return undivided(self._work.outgoing_holds.hold_next_hop(host, False))
+        return undivided(self._work.transfer.outgoing_holds.hold_next_hop(host, False))
 
     @checked
     def note(
@@ -490,7 +496,7 @@ class QueueManagerService(Service):
         """See L{IAdministration.note}."""
         identity = b"" if message is None else message.to_bytes()
         now = self._clock.now().wall
-        self._parts.events.record(AppendEvent(now, identity, event, reason, queue=queue))
+        self._parts.core.events.record(AppendEvent(now, identity, event, reason, queue=queue))
 
     @checked
     async def acting_as(self, principal: str) -> RestrictedQueueManager:
@@ -502,4 +508,13 @@ class QueueManagerService(Service):
         """
         permissions = self.access.permissions
         sid = await permissions.sid_of(principal)
-        return RestrictedQueueManager(self, self._work, permissions, sid)
+        parts = self._work
+        return RestrictedQueueManager(
+            self,
+            parts.core,
+            parts.outgoing.destinations,
+            parts.applications,
+            parts.security.messages,
+            permissions,
+            sid,
+        )

@@ -62,7 +62,7 @@ class CertificateResourceTests(ControlTestCase):
         made = self.created(name="Alice", days=10)
         self.assertEqual((made["subject"], made["sid"]), ("CN=Alice", "S-1-5-21-1-2-3-1001"))
         self.assertEqual(made["not_before"], "2023-11-13T22:13:20+00:00")
-        [kept] = self.service._parts.securing.certificates.kept  # type: ignore[union-attr]
+        [kept] = self.service._parts.security.messages.certificates.kept  # type: ignore[union-attr]
         self.assertEqual(base64.b64decode(made["certificate_base64"]), kept.credentials.certificate)
         self.assertEqual(self.call("GET", CERTIFICATES).json, [made])
         for name in ("default", made["fingerprint"][:8], made["fingerprint"].upper()):
@@ -79,7 +79,7 @@ class CertificateResourceTests(ControlTestCase):
         file = base64.b64encode(made.certificate + b"\n" + made.private_key).decode()
         taken = self.created(file_base64=file, sid="S-1-5-21-1-2-3-1002", password="unused")
         self.assertEqual((taken["subject"], taken["internal"]), ("CN=Bob", False))
-        [kept] = self.service._parts.securing.certificates.kept  # type: ignore[union-attr]
+        [kept] = self.service._parts.security.messages.certificates.kept  # type: ignore[union-attr]
         self.assertEqual(kept.security_identifier, OTHER_SID)
 
     def test_refused(self) -> None:

@@ -129,5 +129,7 @@ class EncryptionTestCase(EnterpriseTestCase):
 
     def put(self, packet: bytes) -> None:
         """Have ALPHA send a packet as it is."""
-        self.run_to_end(self.alpha.service._parts.outbox.put_packet(parse_format_name(self.name), packet))
+        self.run_to_end(
+            self.alpha.service._parts.outgoing.outbox.put_packet(parse_format_name(self.name), packet)
+        )
         self.clock.advance(5)

@@ -38,7 +38,7 @@ class OutgoingTransferTests(SenderTestCase):
 
     def info(self) -> OutgoingTransferInfo:
         [queue] = self.alpha.model.outgoing_queues()
-        found = self.alpha.service._parts.sequences.info(queue)
+        found = self.alpha.service._parts.outgoing.sequences.info(queue)
         assert found is not None
         return found
 
@@ -127,7 +127,7 @@ class IncomingTransferTests(ReceiverTestCase):
     def infos(self) -> dict[UUID, IncomingTransferInfo]:
         return {
             info.sender_identifier: info
-            for info in self.beta.service._parts.arrival_commits.history.streams.infos()
+            for info in self.beta.service._parts.outgoing.arrival_commits.history.streams.infos()
         }
 
     def test_what_it_mirrors(self) -> None:

@@ -132,7 +132,7 @@ class ServerPartsTests(TestCase, PluginTestCase):
         self.assertIs(parts.manager.store, store)
         status = parts.manager.inspection.status().directory
         self.assertEqual(status.kind, "memory")
-        self.assertIsInstance(parts.manager._parts.descriptors.access, GuardedAccessControl)
+        self.assertIsInstance(parts.manager._parts.security.descriptors.access, GuardedAccessControl)
 
     async def test_gate_and_discovery_of_an_application(self) -> None:
         """A gate decides on addresses; a subclass of the responder observes discovery requests."""

@@ -50,7 +50,7 @@ from msmq.manager.administration.summaries import (
 from msmq.manager.applications.arguments import check_limit
 from msmq.manager.applications.checked_calls import checked
 from msmq.manager.applications.targets import any_queue, outgoing_queue, own_queue
-from msmq.manager.assembly import Parts
+from msmq.manager.assembly.parts import Parts
 from msmq.manager.states import ServiceState
 from msmq.membership.local import HostIdentity
 from msmq.queues.model import QueueManagerModel
@@ -104,10 +104,15 @@ class ManagerInspection:
         self._parts = parts
         self._addresses = addresses
         self._condition = condition
-        self._history = MessageHistory(parts.search, parts.deliveries, parts.peers)
+        self._history = MessageHistory(
+            parts.applications.search, parts.outgoing.deliveries, parts.outgoing.peers
+        )
         self.measurements = Measurements(parts)
         self.identity = ManagerIdentity(
-            parts.model.identifier, host.computer_name, host.qualified_computer_name, msmq.version.VERSION
+            parts.core.model.identifier,
+            host.computer_name,
+            host.qualified_computer_name,
+            msmq.version.VERSION,
         )
 
     @property
@@ -117,8 +122,8 @@ class ManagerInspection:
 
     @property
     def _model(self) -> QueueManagerModel:
-        self._parts.performer.check_running()
-        return self._parts.model
+        self._parts.core.performer.check_running()
+        return self._parts.core.model
 
     def now(self) -> float:
         """See L{IInspection.now}."""
@@ -126,9 +131,9 @@ class ManagerInspection:
 
     def status(self) -> ManagerStatus:
         """See L{IInspection.status}."""
-        parts, model, sessions = self._parts, self._parts.model, self._parts.sessions
+        parts, model, sessions = self._parts, self._parts.core.model, self._parts.core.sessions
         uncommitted = uncommitted_messages(model)
-        awaiting = parts.sequences.awaited.all()
+        awaiting = parts.outgoing.sequences.awaited.all()
         integration = parts.integration
         return ManagerStatus(
             identifier=self.identity.identifier,
@@ -145,18 +150,20 @@ class ManagerInspection:
             sessions_refused=dict(sessions.refused),
             refused_peers=list(sessions.refused_peers),
             descriptors=sessions.descriptors,
-            storage=parts.store.name,
-            durable=bool(parts.store.durable),
+            storage=parts.core.store.name,
+            durable=bool(parts.core.store.durable),
             store=self.store(),
             packets=attrs.evolve(
                 sessions.counts,
                 sent=attrs.evolve(sessions.counts.sent),
                 received=attrs.evolve(sessions.counts.received),
             ),
-            refused=dict(parts.transfer.arrivals.refused),
-            expired=dict(parts.departures.expired),
-            poisoned=dict(parts.transactions.poisoned),
-            reports=ReportCounts(sent=parts.reports.sent, discarded=parts.reports.discarded),
+            refused=dict(parts.transfer.messages.arrivals.refused),
+            expired=dict(parts.outgoing.departures.expired),
+            poisoned=dict(parts.applications.transactions.poisoned),
+            reports=ReportCounts(
+                sent=parts.transfer.reports.sent, discarded=parts.transfer.reports.discarded
+            ),
             throttled=model.storage.throttled,
             connection_active=self._condition.connection_active,
             transactions=sum(1 for _ in model.transacting.transactions),
@@ -165,20 +172,20 @@ class ManagerInspection:
             awaiting_final_acks=awaiting.count,
             awaiting_final_acks_since=awaiting.since,
             copies_dropped=model.copying.dropped,
-            events_dropped=parts.events.dropped,
-            outgoing_paused=parts.outgoing_holds.paused(),
-            redirected_names=parts.outgoing_redirects.count,
+            events_dropped=parts.core.events.dropped,
+            outgoing_paused=parts.transfer.outgoing_holds.paused(),
+            redirected_names=parts.transfer.outgoing_redirects.count,
             quotas=summarize_quotas(model),
-            identity="clone_suspected" if parts.outgoing_holds.suspicion else "original",
-            clone_suspicion=parts.outgoing_holds.suspicion or None,
+            identity="clone_suspected" if parts.transfer.outgoing_holds.suspicion else "original",
+            clone_suspicion=parts.transfer.outgoing_holds.suspicion or None,
             queues_paused=model.paused_count,
             directory=None if integration is None else integration.health.status,
-            directory_differences=None if integration is None else parts.divergences.described(),
+            directory_differences=None if integration is None else parts.directory.divergences.described(),
         )
 
     def store(self) -> StoreSummary:
         """See L{IInspection.store}."""
-        return summarize_store(self._parts.store)
+        return summarize_store(self._parts.core.store)
 
     def flow(self) -> Iterator[MessageFlow | None]:
         """See L{IInspection.flow}."""
@@ -200,7 +207,7 @@ class ManagerInspection:
             arrived=arrived,
             received=received,
             dead_letters=dead_letter_count(model),
-            sessions=len(self._parts.sessions.connections),
+            sessions=len(self._parts.core.sessions.connections),
             oldest_message_time=oldest,
         )
 
@@ -225,7 +232,7 @@ class ManagerInspection:
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the name is malformed.
         """
-        return summarize_queue(self._parts.model, own_queue(self._model, path))
+        return summarize_queue(self._parts.core.model, own_queue(self._model, path))
 
     def system_queues(self) -> list[QueueSummary]:
         """See L{IInspection.system_queues}."""
@@ -238,7 +245,7 @@ class ManagerInspection:
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the store failed.
         """
-        return await self._parts.logs.extent(own_queue(self._model, path))
+        return await self._parts.applications.logs.extent(own_queue(self._model, path))
 
     @checked
     async def logged(self, path: str, after: int = 0, count: int = MOST_LOGGED) -> list[LoggedMessage]:
@@ -250,7 +257,7 @@ class ManagerInspection:
                 Status.MQ_ERROR_UNSUPPORTED_OPERATION,
                 f"{queue_path(queue)} has no message log; msmq queue set --log starts one",
             )
-        return await self._parts.logs.page(queue, after, min(count, MOST_LOGGED))
+        return await self._parts.applications.logs.page(queue, after, min(count, MOST_LOGGED))
 
     @checked
     async def public_queues(
@@ -260,7 +267,7 @@ class ManagerInspection:
 
         @raise MQError: MQ_ERROR_NO_DS without a directory, or while it is away.
         """
-        self._parts.performer.check_running()
+        self._parts.core.performer.check_running()
         integration = self._parts.integration
         if integration is None:
             raise MQError(Status.MQ_ERROR_NO_DS, "this queue manager has no directory")
@@ -272,7 +279,7 @@ class ManagerInspection:
 
     def each_outgoing(self) -> Iterator[OutgoingQueueSummary]:
         """See L{IInspection.each_outgoing}."""
-        return self._parts.outgoing_holds.each_summary(self._model.outgoing_queues())
+        return self._parts.transfer.outgoing_holds.each_summary(self._model.outgoing_queues())
 
     @checked
     def outgoing_queue(self, name: str) -> OutgoingQueueSummary:
@@ -280,7 +287,7 @@ class ManagerInspection:
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the name is malformed.
         """
-        return self._parts.outgoing_holds.summarize(outgoing_queue(self._model, name))
+        return self._parts.transfer.outgoing_holds.summarize(outgoing_queue(self._model, name))
 
     def sessions(self) -> list[SessionSummary]:
         """See L{IInspection.sessions}."""
@@ -288,22 +295,22 @@ class ManagerInspection:
 
     def each_session(self) -> Iterator[SessionSummary]:
         """See L{IInspection.each_session}."""
-        for connection in list(self._parts.sessions.connections):
+        for connection in list(self._parts.core.sessions.connections):
             yield self._session_summary(connection)
 
     @checked
     def session(self, identifier: UUID) -> SessionSummary:
         """See L{IInspection.session}."""
-        return self._session_summary(open_session(self._parts.sessions, identifier))
+        return self._session_summary(open_session(self._parts.core.sessions, identifier))
 
     def _session_summary(self, connection: ISession) -> SessionSummary:
-        peers = self._parts.peers
+        peers = self._parts.outgoing.peers
         return summarize_session(connection, peers.clock_skew(connection), peers.other_addresses(connection))
 
     def transactions(self) -> list[TransactionSummary]:
         """See L{IInspection.transactions}."""
-        self._parts.performer.check_running()
-        return self._parts.transactions.summaries()
+        self._parts.core.performer.check_running()
+        return self._parts.applications.transactions.summaries()
 
     @checked
     def transaction(self, identifier: UUID) -> TransactionDetails:
@@ -311,41 +318,41 @@ class ManagerInspection:
 
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if there is none, or it has ended.
         """
-        self._parts.performer.check_running()
-        return self._parts.transactions.details(identifier)
+        self._parts.core.performer.check_running()
+        return self._parts.applications.transactions.details(identifier)
 
     @checked
     async def browse(self, queue: str, *, after: int = -1, count: int = 100) -> MessagePage:
         """See L{IInspection.browse}."""
         check_limit("count", count)
-        found = any_queue(self._model, queue, self._parts.clock.now())
-        page = await self._parts.browser.page(found, after, count)
+        found = any_queue(self._model, queue, self._parts.core.runtime.clock.now())
+        page = await self._parts.applications.browser.page(found, after, count)
         # A missing subqueue was created for this browse.
-        self._parts.performer.forget_empty((found,))
+        self._parts.core.performer.forget_empty((found,))
         return page
 
     @checked
     async def read_message(self, queue: str, lookup_id: int) -> ReceivedMessage:
         """See L{IInspection.read_message}."""
-        found = any_queue(self._model, queue, self._parts.clock.now())
+        found = any_queue(self._model, queue, self._parts.core.runtime.clock.now())
         try:
-            return await self._parts.browser.message(found, lookup_id)
+            return await self._parts.applications.browser.message(found, lookup_id)
         finally:
-            self._parts.performer.forget_empty((found,))
+            self._parts.core.performer.forget_empty((found,))
 
     @checked
     async def dead_letters(self, limit: int = 1000) -> list[MessageLocation]:
         """See L{IInspection.dead_letters}."""
         check_limit("limit", limit)
-        self._parts.performer.check_running()
-        return await self._parts.search.dead_letters(limit)
+        self._parts.core.performer.check_running()
+        return await self._parts.applications.search.dead_letters(limit)
 
     @checked
     def each_dead_letter(self, limit: int = 1000) -> AsyncIterator[MessageLocation]:
         """See L{IInspection.each_dead_letter}."""
         check_limit("limit", limit)
-        self._parts.performer.check_running()
-        return self._parts.search.each_dead_letter(limit)
+        self._parts.core.performer.check_running()
+        return self._parts.applications.search.each_dead_letter(limit)
 
     @checked
     async def events(self, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
@@ -353,17 +360,17 @@ class ManagerInspection:
 
         @raise MQError: MQ_ERROR_MESSAGE_STORAGE_FAILED.
         """
-        self._parts.performer.check_running()
+        self._parts.core.performer.check_running()
         check_limit("limit", limit)
         try:
-            return await self._parts.performer.store.read_events(after, limit)
+            return await self._parts.core.performer.store.read_events(after, limit)
         except StorageError as error:
             raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
 
     @checked
     async def explain(self, message: MessageIdentifier) -> Explanation:
         """See L{IInspection.explain}."""
-        self._parts.performer.check_running()
+        self._parts.core.performer.check_running()
         return await self._history.explain(message)
 
     @checked
@@ -386,10 +393,10 @@ class ManagerInspection:
 
     def unreached_members(self) -> Collection[UUID]:
         """See L{IInspection.unreached_members}."""
-        return self._parts.transfer.unreached
+        return self._parts.transfer.messages.unreached
 
     def _router(self) -> IRouter:
-        self._parts.performer.check_running()
-        if self._parts.router is None:
+        self._parts.core.performer.check_running()
+        if self._parts.directory.router is None:
             raise MQError(Status.MQ_ERROR_NO_DS, "no directory is configured, so the enterprise is unknown")
-        return self._parts.router
+        return self._parts.directory.router

@@ -10,7 +10,7 @@ import attrs
 
 from msmq.interfaces.manager.summaries import DirectoryStatus
 from msmq.manager.administration.summaries import queue_path
-from msmq.manager.assembly import Parts
+from msmq.manager.assembly.parts import Parts
 from msmq.manager.membership.directory_health import DirectoryMeasurement
 from msmq.manager.peers.awaited_destinations import AwaitingMessages
 from msmq.queues.outgoing import OutgoingQueue
@@ -116,25 +116,25 @@ class Measurements:
         """Whether the queue manager is open: before L{open} and after it has stopped there are no
         measurements.
         """
-        return not self._parts.performer.is_stopped
+        return not self._parts.core.performer.is_stopped
 
     @property
     def is_offline(self) -> bool:
         """Whether sessions are refused, because an application took it offline or because it is hardened."""
-        return self._parts.sessions.is_offline
+        return self._parts.core.sessions.is_offline
 
     @property
     def clone_suspicion(self) -> str:
         """Why this queue manager may be a clone, and sends nothing; empty if it is none."""
-        return self._parts.outgoing_holds.suspicion
+        return self._parts.transfer.outgoing_holds.suspicion
 
     def now(self) -> float:
         """The time, in seconds since 1970-01-01 UTC."""
-        return self._parts.clock.now().wall
+        return self._parts.core.runtime.clock.now().wall
 
     def local_queues(self) -> list[Queue]:
         """Every queue that L{queue} measures: the system queues, then those of applications."""
-        return [*self._parts.model.names.system_queues(), *self._parts.model.queues()]
+        return [*self._parts.core.model.names.system_queues(), *self._parts.core.model.queues()]
 
     def queue(self, queue: Queue) -> QueueMeasurement:
         """One of L{local_queues}; messages of open transactions count in their destination."""
@@ -150,7 +150,7 @@ class Measurements:
             0 if journal is None else journal.total_bytes,
             queue.arrived_count,
             queue.received_count,
-            self._parts.transactions.poisoned[queue_path(queue)],
+            self._parts.applications.transactions.poisoned[queue_path(queue)],
             None if quota is None else held / quota if quota else 1.0,
             queue.is_paused,
         )
@@ -163,7 +163,7 @@ class Measurements:
         """
         named: list[OutgoingMeasurement] = []
         shared: dict[tuple[str, str], OutgoingMeasurement] = {}
-        for queue in self._parts.model.outgoing_queues():
+        for queue in self._parts.core.model.outgoing_queues():
             name, state = self._name(queue), queue.state.value
             if not name and len(named) < NAMED_OUTGOING:
                 measured = OutgoingMeasurement(str(queue.destination), state)
@@ -174,28 +174,28 @@ class Measurements:
             measured.messages += queue.message_count
             measured.bytes += queue.total_bytes
             measured.unacknowledged += queue.message_count - queue.available_count
-            measured.awaiting_final_acks += self._parts.sequences.awaited.count(queue.destination)
+            measured.awaiting_final_acks += self._parts.outgoing.sequences.awaited.count(queue.destination)
         return [*named, *shared.values()]
 
     def _name(self, queue: OutgoingQueue) -> str:
         if queue.is_transit:
             return TRANSIT
-        return ANSWERS if self._parts.answer_room.is_answered(queue.destination) else ""
+        return ANSWERS if self._parts.outgoing.peer_queues.is_answered(queue.destination) else ""
 
     def awaiting_final_acks(self) -> AwaitingMessages:
         """Messages of all outgoing queues that have arrived and wait for their FinalAck."""
-        return self._parts.sequences.awaited.all()
+        return self._parts.outgoing.sequences.awaited.all()
 
     def dead_letters(self) -> Mapping[str, int]:
         """Messages in each of the two dead-letter queues, by their paths."""
-        model = self._parts.model
+        model = self._parts.core.model
         queues = (model.system_queue(each) for each in (QueueSuffix.DEADLETTER, QueueSuffix.DEADXACT))
         return {queue_path(queue): queue.message_count for queue in queues}
 
     def dead_letter_counts(self) -> Mapping[str, int]:
         """Messages that were put into a dead-letter queue, by the name of their class."""
         counts = Counter(dict.fromkeys(NEGATIVE_CLASSES, 0))
-        for number, n in self._parts.model.dead_letter_counts.items():
+        for number, n in self._parts.core.model.dead_letter_counts.items():
             counts[_class_name(number)] += n
         return counts
 
@@ -204,18 +204,18 @@ class Measurements:
         found = {
             (direction, state.value): 0 for direction in ("incoming", "outgoing") for state in SessionState
         }
-        for session in self._parts.sessions.connections:
+        for session in self._parts.core.sessions.connections:
             found["outgoing" if session.is_initiator else "incoming", session.state.value] += 1
         return found
 
     @property
     def packets(self) -> TrafficCounts:
         """Packets that all sessions have sent and received, ended ones included."""
-        return self._parts.sessions.counts
+        return self._parts.core.sessions.counts
 
     def acknowledgements(self) -> Mapping[str, int]:
         """Acknowledgements that were sent: C{session}, C{order}, C{final}, C{administration}."""
-        made = self._parts.outbox.acknowledgements
+        made = self._parts.outgoing.outbox.acknowledgements
         return {
             "session": self.packets.sent.session_ack,
             **{kind: made[kind] for kind in ("order", "final", "administration")},
@@ -223,44 +223,44 @@ class Measurements:
 
     def refused_messages(self) -> Mapping[str, int]:
         """Messages of peers that were not accepted, by reason."""
-        return {**dict.fromkeys(NEGATIVE_CLASSES, 0), **self._parts.transfer.arrivals.refused}
+        return {**dict.fromkeys(NEGATIVE_CLASSES, 0), **self._parts.transfer.messages.arrivals.refused}
 
     def refused_sessions(self) -> Mapping[str, int]:
         """Connections that did not become sessions, by the limit or setting."""
         refused = {refusal.value: 0 for refusal in ConnectionRefusal}
-        return {**refused, **self._parts.sessions.refused}
+        return {**refused, **self._parts.core.sessions.refused}
 
     @property
     def descriptors(self) -> DescriptorUse:
         """Connections and their limits."""
-        return self._parts.sessions.descriptors
+        return self._parts.core.sessions.descriptors
 
     def expired(self) -> Mapping[str, int]:
         """Messages that were not received or delivered in time, by class."""
-        return {**dict.fromkeys(EXPIRY_CLASSES, 0), **self._parts.departures.expired}
+        return {**dict.fromkeys(EXPIRY_CLASSES, 0), **self._parts.outgoing.departures.expired}
 
     def events(self) -> Mapping[str, int]:
         """Events for the event log, by name, stored or not."""
-        return self._parts.events.totals()
+        return self._parts.core.events.totals()
 
     @property
     def events_dropped(self) -> int:
         """Events that were not stored."""
-        return self._parts.events.dropped
+        return self._parts.core.events.dropped
 
     @property
     def copies_dropped(self) -> int:
         """Journal copies and dead letters that were not kept for lack of space."""
-        return self._parts.model.copying.dropped
+        return self._parts.core.model.copying.dropped
 
     @property
     def transactions(self) -> int:
         """Transactions that have not ended."""
-        return sum(1 for _ in self._parts.model.transacting.transactions)
+        return sum(1 for _ in self._parts.core.model.transacting.transactions)
 
     def storage(self) -> StorageMeasurement:
         """The quotas of the queue manager."""
-        storage = self._parts.model.storage
+        storage = self._parts.core.model.storage
         return StorageMeasurement(
             storage.used,
             storage.limit,
@@ -282,7 +282,7 @@ class Measurements:
 
     def directory_differences(self) -> Sequence[str]:
         """Changes in the directory that this queue manager does not apply, as C{msmq status} shows them."""
-        return () if self._parts.integration is None else self._parts.divergences.described()
+        return () if self._parts.integration is None else self._parts.directory.divergences.described()
 
 
 def _class_name(number: int) -> str:

@@ -9,7 +9,8 @@ from zope.interface import implementer
 from msmq.interfaces.manager.access_administration import IAccessAdministration
 from msmq.interfaces.manager.access_summaries import AccessList, AccessVerdict, CertificateSummary
 from msmq.manager.applications.checked_calls import checked
-from msmq.manager.assembly import Parts
+from msmq.manager.assembly.security_parts import SecurityParts
+from msmq.manager.performer import Performer
 from msmq.manager.securing.certificates import DAYS, Certificates
 from msmq.manager.securing.permissions import Permissions
 from msmq.structures.status import MQError, Status
@@ -22,8 +23,9 @@ class AccessAdministration:
     Every method raises MQError with MQ_ERROR_SERVICE_NOT_AVAILABLE while the queue manager does not run.
     """
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, performer: Performer, security: SecurityParts) -> None:
+        self._performer = performer
+        self._security = security
 
     @checked
     async def acl(self, path: str) -> AccessList:
@@ -92,15 +94,15 @@ class AccessAdministration:
     @checked
     async def publish_certificate(self, fingerprint: str = "") -> CertificateSummary:
         """See L{IAccessAdministration.publish_certificate}."""
-        publisher = self._running.securing.publisher
+        publisher = self._running.messages.publisher
         if publisher is None:
             raise _no_certificates()
         return await publisher.publish(fingerprint)
 
     @property
-    def _running(self) -> Parts:
-        self._parts.performer.check_running()
-        return self._parts
+    def _running(self) -> SecurityParts:
+        self._performer.check_running()
+        return self._security
 
     @property
     def permissions(self) -> Permissions:
@@ -115,7 +117,7 @@ class AccessAdministration:
 
     @property
     def _certificates(self) -> Certificates:
-        certificates = self._running.securing.certificates
+        certificates = self._running.messages.certificates
         if certificates is None:
             raise _no_certificates()
         return certificates

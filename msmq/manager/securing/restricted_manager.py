@@ -18,8 +18,11 @@ from msmq.interfaces.manager.queue_properties import QueueProperties
 from msmq.interfaces.manager.received_messages import MessageLocation
 from msmq.interfaces.manager.summaries import ManagerStatus, PublicQueueSummary, QueueSummary
 from msmq.interfaces.security.access import AccountUnknown
+from msmq.manager.applications.destinations import Destinations
 from msmq.manager.applications.targets import SendTarget, readable_queue
-from msmq.manager.assembly import Parts
+from msmq.manager.assembly.application_parts import ApplicationParts
+from msmq.manager.assembly.core import ManagerCore
+from msmq.manager.securing.message_security import MessageSecurity
 from msmq.manager.securing.permissions import Permissions
 from msmq.manager.securing.protection import Protection
 from msmq.manager.securing.queue_access_decision import QueueAccessDecision, decide_access
@@ -61,10 +64,22 @@ class RestrictedQueueManager:
     @ivar sid: the caller.
     """
 
-    def __init__(self, service: IQueueManager, parts: Parts, permissions: Permissions, sid: bytes) -> None:
+    def __init__(
+        self,
+        service: IQueueManager,
+        core: ManagerCore,
+        destinations: Destinations,
+        applications: ApplicationParts,
+        messages: MessageSecurity,
+        permissions: Permissions,
+        sid: bytes,
+    ) -> None:
         self.sid = sid
         self._service = service
-        self._parts = parts
+        self._core = core
+        self._destinations = destinations
+        self._applications = applications
+        self._messages = messages
         self._permissions = permissions
         self._descriptors = permissions.descriptors
 
@@ -81,7 +96,7 @@ class RestrictedQueueManager:
     async def create_queue(self, path: str, **properties: Unpack[QueueProperties]) -> QueueSummary:
         """See L{IAdministration.create_queue}; needs MQSEC_CREATE_QUEUE.  The principal owns the queue."""
         await self._may(None, _M.MQSEC_CREATE_QUEUE)
-        return await self._parts.administration.create(path, creator=self.sid, **properties)
+        return await self._applications.administration.create(path, creator=self.sid, **properties)
 
     async def queue(self, path: str) -> QueueSummary:
         """See L{IInspection.queue}; needs MQSEC_GET_QUEUE_PROPERTIES."""
@@ -127,8 +142,7 @@ class RestrictedQueueManager:
             MQ_ERROR_CERTIFICATE_NOT_PROVIDED if it accepts only authenticated messages, and the message is
             not signed.
         """
-        parts = self._parts
-        parts.performer.check_running()
+        self._core.performer.check_running()
         await self._may_send(destination)
         checked: dict[_Name, FormatName] = {}
         for name, is_signed in {
@@ -152,7 +166,7 @@ class RestrictedQueueManager:
             signed = SendRun(secured(messages.template), messages.bodies)
         else:
             signed = [secured(message) for message in messages]
-        return await parts.sender.send(lambda: succeed(targets), signed, transaction)
+        return await self._applications.sender.send(lambda: succeed(targets), signed, transaction)
 
     async def reserve(
         self,
@@ -191,7 +205,7 @@ class RestrictedQueueManager:
     async def requeue(self, message: MessageIdentifier) -> MessageIdentifier:
         """See L{IAdministration.requeue}; needs MQSEC_RECEIVE_DEADLETTER_MESSAGE, and the right to send."""
         await self._may(None, _M.MQSEC_RECEIVE_DEADLETTER_MESSAGE)
-        name = await self._parts.search.destination_of(message)
+        name = await self._applications.search.destination_of(message)
         await self._may_write(name)
         allowed = self._local(name)
 
@@ -203,7 +217,7 @@ class RestrictedQueueManager:
                     f"{target.queue.definition.path} was created while the rights to it were checked",
                 )
 
-        return await self._parts.search.requeue(message, check)
+        return await self._applications.search.requeue(message, check)
 
     async def acl(self, path: str) -> AccessList:
         """See L{IAccessAdministration.acl}; needs MQSEC_GET_QUEUE_PERMISSIONS, or the corresponding right to
@@ -238,22 +252,22 @@ class RestrictedQueueManager:
     # Private
 
     def _find(self, path: str) -> Queue:
-        queue = readable_queue(self._parts.model, path, self._parts.clock.now())
+        queue = readable_queue(self._core.model, path, self._core.runtime.clock.now())
         # A missing subqueue is created on use, not by an access check.
-        self._parts.performer.forget_empty((queue,))
+        self._core.performer.forget_empty((queue,))
         return queue
 
     def _read_right(self, queue: Queue, *, peek: bool) -> int:
         source = ReadSource.QUEUE
         if queue.is_system:
             source = ReadSource.JOURNAL if queue.parent is not None else ReadSource.DEAD_LETTERS
-            if queue is self._parts.model.system_queue(QueueSuffix.JOURNAL):
+            if queue is self._core.model.system_queue(QueueSuffix.JOURNAL):
                 source = ReadSource.MACHINE_JOURNAL
         return read_right(source, peek=peek)
 
     def _signed(self, message: Message) -> Message:
         """The message, without a sender other than the principal."""
-        securing = self._parts.securing
+        securing = self._messages
         if message.authentication_level:
             certificates = securing.certificates
             if certificates is None:
@@ -287,7 +301,7 @@ class RestrictedQueueManager:
         """
         checked: set[Queue] = set()
         while True:
-            targets: list[SendTarget] = await self._parts.destinations.find(destination)
+            targets: list[SendTarget] = await self._destinations.find(destination)
             unchecked = [each.queue for each in targets if each.is_local and each.queue not in checked]
             if not unchecked:
                 return targets
@@ -310,7 +324,7 @@ class RestrictedQueueManager:
         await self._may_write(name)
         queue = self._local(name)
         if queue is None:
-            if self._parts.model.is_local(name):
+            if self._core.model.is_local(name):
                 raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"there is no queue {quoted(str(name))} here")
             return
         if queue.definition.authenticate and not is_signed:
@@ -318,14 +332,14 @@ class RestrictedQueueManager:
                 Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED,
                 f"{queue.definition.path} accepts only authenticated messages, and this one is not signed",
             )
-        format_name = self._parts.model.format_name(queue)
+        format_name = self._core.model.format_name(queue)
         if queue.parent is None and isinstance(format_name, PrivateFormatName | PublicFormatName):
             checked[name] = format_name
 
     def _local(self, name: _Name) -> Queue | None:
         if isinstance(name, PrivateFormatName) and name.queue_manager == NULL_GUID:
-            name = attrs.evolve(name, queue_manager=self._parts.model.identifier)
-        return self._parts.model.find(name)
+            name = attrs.evolve(name, queue_manager=self._core.model.identifier)
+        return self._core.model.find(name)
 
     async def _may_of(self, path: str, right: int) -> None:
         # The rights about permissions have the same numbers, whether of a queue or of the machine.

@@ -66,7 +66,7 @@ class ArrivalTests(ReceiverTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.step = Asked()
-        self.beta.service._parts.inspector.steps = (self.step,)
+        self.beta.service._parts.security.messages.inspector.steps = (self.step,)
 
     def reasons(self) -> list[str]:
         """The reasons of refused messages in the event log."""
@@ -211,7 +211,7 @@ class ArrivalTests(ReceiverTestCase):
         view = UserMessageView(with_security(express(b"clear"), SID))
         self.step.answers[b"hidden"] = Accepted(view, view.security)
         second = Asked()
-        self.beta.service._parts.inspector.steps = (self.step, second)
+        self.beta.service._parts.security.messages.inspector.steps = (self.step, second)
         self.say(packet)
         self.assertEqual(second.bodies, [b"clear"])
         self.assertEqual(self.bodies(self.beta, self.plain), [b"clear"])
@@ -222,6 +222,6 @@ class NothingToAskTests(ReceiverTestCase):
 
     def test_no_steps(self) -> None:
         """A queue manager that asks nothing looks at nothing but the flag of the header."""
-        inspector: Inspector = self.beta.service._parts.inspector
+        inspector: Inspector = self.beta.service._parts.security.messages.inspector
         plain = UserMessageView(express(b"1"))
         self.assertFalse(inspector.concerns(None, [plain], [None]))  # type: ignore[arg-type]

@@ -219,7 +219,7 @@ class PermissionsTests(NodesTestCase):
     def test_a_change_while_the_computer_is_looked_for(self) -> None:
         """The queue manager's default does not overwrite the change."""
         directory = SlowDirectory()
-        descriptors = self.beta.service._parts.descriptors
+        descriptors = self.beta.service._parts.security.descriptors
         self.patch(descriptors, "_public", directory)
         self.patch(descriptors, "_machine", None)
         shown = Deferred.fromCoroutine(self.beta.service.access.acl("."))

@@ -311,7 +311,7 @@ class BothTests(PublicListTestCase):
             self.create(security="D:(A;;0x4;;;BU)")
             self.run_to_end(self.service.access.acl(ORDERS))
             self.run_to_end(self.service.delete_queue(ORDERS))
-        descriptors = self.service._parts.descriptors
+        descriptors = self.service._parts.security.descriptors
         assert descriptors is not None and descriptors._public is not None
         self.assertLessEqual(len(descriptors._public._seen), 2)
 

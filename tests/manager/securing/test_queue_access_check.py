@@ -222,10 +222,10 @@ class AccessTests(AdmissionTestCase):
         self.access.add(Account(ALICE, "alice", frozenset({CLERKS})))
         self.policy = AccessPolicy(self.access, ALICE)
         super().setUp()
-        self.beta.service._parts.inspector.steps = (
+        self.beta.service._parts.security.messages.inspector.steps = (
             self.gate,
             Proves(),
-            QueueAccessCheck(self.gate, self.beta.service._parts.descriptors),
+            QueueAccessCheck(self.gate, self.beta.service._parts.security.descriptors),
         )
 
     def rules(self) -> tuple[QueueRule, ...]:
@@ -276,8 +276,8 @@ class AccessTests(AdmissionTestCase):
 
         MQQB-3.1.5.8.3-21: a sender without a header belongs to Everyone, which may be denied.
         """
-        steps = self.beta.service._parts.inspector.steps
-        self.beta.service._parts.inspector.steps = (steps[0], steps[2])
+        steps = self.beta.service._parts.security.messages.inspector.steps
+        self.beta.service._parts.security.messages.inspector.steps = (steps[0], steps[2])
         for name, sddl, is_taken in (
             ("a", "D:(A;;0x4;;;WD)", True),
             ("b", "D:(A;;0x4;;;AN)", True),
@@ -366,7 +366,7 @@ class AccessTests(AdmissionTestCase):
 
         hours = Hours()
         parts = self.beta.service._parts
-        self.patch(parts.descriptors, "access", GuardedAccessControl(hours, self.clock))
+        self.patch(parts.security.descriptors, "access", GuardedAccessControl(hours, self.clock))
         self.say(self.to("shop", "D:(A;;GA;;;WD)", b"1"))
         hours.is_closed = True
         self.say(self.to("shop", "", b"2"))
@@ -385,7 +385,10 @@ class AccessTests(AdmissionTestCase):
         self.queue(self.beta, "closed", security="D:(A;;0x4;;;AU)")
         self.beta = self.restart(self.beta)
         parts = self.beta.service._parts
-        parts.inspector.steps = (self.gate, QueueAccessCheck(self.gate, parts.descriptors))
+        parts.security.messages.inspector.steps = (
+            self.gate,
+            QueueAccessCheck(self.gate, parts.security.descriptors),
+        )
         self.peer = self.dial()
         self.say(self.to("closed", "", b"1"))
         self.assertEqual(self.taken("closed"), [])

@@ -246,7 +246,7 @@ class SignedReplyTests(SigningTestCase):
     def keep_signed(self) -> None:
         """ALPHA can sign for alice."""
         self.own_stores["ALPHA"].add(KeptCertificate(self.alice, SID, is_internal=True))
-        self.alpha.service._parts.securing.open()
+        self.alpha.service._parts.security.messages.open()
 
     def asking(self, admin: str, level: AuthenticationLevel = AuthenticationLevel.SIG_2_0) -> Message:
         """A message that asks for the acknowledgements of its arrival, in a queue of BETA."""

@@ -244,7 +244,7 @@ class OrderTests(ReceiverTestCase):
 
         MQQB-3.1.5.8.8-05, MQQB-3.1.5.8.8-06.
         """
-        streams = self.beta.service._parts.arrival_commits.history.streams
+        streams = self.beta.service._parts.outgoing.arrival_commits.history.streams
         self.assertEqual(list(streams.infos()), [])
         self.say(*chain(1, 2), transactional(b"gap", (X, 9, 8)))
         [info] = streams.infos()

@@ -100,7 +100,7 @@ class NumberTests(SenderTestCase):
         """
         packet = transactional(b"theirs", (77, 5, 3), source=BETA, destination=TO_GAMMA[7:])
         name = parse_format_name(TO_GAMMA)
-        self.run_to_end(self.alpha.service._parts.outbox.put_packet(name, packet))
+        self.run_to_end(self.alpha.service._parts.outgoing.outbox.put_packet(name, packet))
         self.put(b"ours")
         theirs, ours = self.peer.messages
         self.assertEqual(theirs.packet, packet)
@@ -336,7 +336,7 @@ class ConnectionTests(SenderTestCase):
         [queue] = self.alpha.model.outgoing_queues()
 
         def info() -> OutgoingTransferInfo:
-            found = self.alpha.service._parts.sequences.info(queue)
+            found = self.alpha.service._parts.outgoing.sequences.info(queue)
             assert found is not None
             return found
 

@@ -119,7 +119,7 @@ class ChangingTests(EnterpriseTestCase):
                 site_identifier_list=(BERLIN,),
             )
         )
-        router: Any = self.alpha.service._work.router
+        router: Any = self.alpha.service._work.directory.router
         router.refresh_later()
         self.clock.advance(1)
         [queue] = self.alpha.service.inspection.outgoing()
@@ -176,7 +176,7 @@ class ChangingTests(EnterpriseTestCase):
         self.clock.advance(1)
         moved = QueueManagerObject(identifier=IDENTIFIERS["ZETA"], site_identifier_list=(BERLIN,))
         self.successResultOf(self.directory.write(moved, ("site_identifier_list",)))
-        router: Any = self.alpha.service._work.router
+        router: Any = self.alpha.service._work.directory.router
         router.refresh_later()
         self.clock.advance(1)
         self.send(self.beta, to_alpha, b"x")

@@ -147,7 +147,9 @@ class SecuredTests(SecuredTestCase):
         [position] = transit.peek(10)
         assert position.view is not None
         self.assertEqual(position.view.security, sent.security)
-        self.run_to_end(self.alpha.service._parts.outbox.put_packet(parse_format_name(name), view.packet))
+        self.run_to_end(
+            self.alpha.service._parts.outgoing.outbox.put_packet(parse_format_name(name), view.packet)
+        )
         self.clock.advance(5)
         positions = transit.peek(10)
         self.assertEqual(len(positions), 2)

@@ -37,7 +37,7 @@ class SignedAndEncryptedTests(EncryptionTestCase):
         self.register(SID, self.alice)
         for name, made in (("ALPHA", self.alice), ("DELTA", self.mallory)):
             self.certificates[name].add(KeptCertificate(made, self.senders[name], is_internal=True))
-            self.nodes[name].service._parts.securing.open()
+            self.nodes[name].service._parts.security.messages.open()
 
     def more_options(self, name: str) -> dict[str, Any]:
         store = self.certificates.setdefault(name, MemoryCertificateStore())

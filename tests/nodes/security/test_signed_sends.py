@@ -36,7 +36,7 @@ class SendingTests(SigningTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.own_stores["ALPHA"].add(KeptCertificate(self.alice, SID, is_internal=True))
-        self.alpha.service._parts.securing.open()
+        self.alpha.service._parts.security.messages.open()
 
     def arrived_from_alpha(self, path: str) -> list[UserMessageView]:
         self.clock.advance(5)
@@ -311,7 +311,7 @@ class SendingTests(SigningTestCase):
         dead_letters = self.run_to_end(service.inspection.dead_letters())
         renewed = self.signing.create("user 0", WALL + DAY, WALL + 9 * DAY)
         self.own_stores["ALPHA"].add(KeptCertificate(renewed, SID, is_internal=False))
-        service._parts.securing.open()
+        service._parts.security.messages.open()
         self.listen(is_prompt=True)
         reasons = []
         for dead_letter in dead_letters:
@@ -335,7 +335,7 @@ class SendingTests(SigningTestCase):
         A message beyond a quota becomes a dead letter, whichever peer sent it.
         """
         self.own_stores["BETA"].add(KeptCertificate(self.alice, SID, is_internal=True))
-        self.beta.service._parts.securing.open()
+        self.beta.service._parts.security.messages.open()
         path = self.queue(self.beta, "full", quota=0)
         forged = self.fields(destination="TCP:127.0.0.3\\private$\\full", dead_letter=True)
         unsigned = forged.with_security(SID, b"", self.alice.certificate)
@@ -352,16 +352,28 @@ class SendingTests(SigningTestCase):
         self.own_stores["BETA"].add(KeptCertificate(self.alice, SID, is_internal=True))
         self.own_stores["BETA"].add(KeptCertificate(self.bob, OTHER_SID, is_internal=True))
         service = self.beta.service
-        service._parts.securing.open()
-        service._parts.securing.signer.sends_sender = True
+        service._parts.security.messages.open()
+        service._parts.security.messages.signer.sends_sender = True
         access = MemoryAccessControl()
         access.add(Account(OTHER_SID, "bob"))
         access.add(Account(SID, "alice"))
         descriptors = SecurityDescriptors(AccessPolicy(access, OTHER_SID), None)
         parts = service._parts
-        local = LocalQueues(parts.performer, parts.outbox, parts.events, self.beta.host)
-        permissions = Permissions(parts.performer, local, descriptors, TrustedPeers())
-        bob = RestrictedQueueManager(service, parts, permissions, OTHER_SID)
+        local = LocalQueues(parts.core.performer, parts.outgoing.outbox, parts.core.events, self.beta.host)
+        permissions = Permissions(parts.core.performer, local, descriptors, TrustedPeers())
+
+        def restricted(sid: bytes) -> RestrictedQueueManager:
+            return RestrictedQueueManager(
+                service,
+                parts.core,
+                parts.outgoing.destinations,
+                parts.applications,
+                parts.security.messages,
+                permissions,
+                sid,
+            )
+
+        bob = restricted(OTHER_SID)
         level = AuthenticationLevel.SIG_2_0
         alices, bobs = (self.signing.facts(each.certificate) for each in (self.alice, self.bob))
         assert isinstance(alices, CertificateFacts) and isinstance(bobs, CertificateFacts)
@@ -380,7 +392,7 @@ class SendingTests(SigningTestCase):
         # The user of the server's own messages is no exception.
         self.run_to_end(permissions.change(self.strict, format_sid(SID), ["send"], is_denial=False))
         self.run_to_end(permissions.change(self.plain, format_sid(SID), ["send"], is_denial=False))
-        alice = RestrictedQueueManager(service, parts, permissions, SID)
+        alice = restricted(SID)
         sending = self.deferred(alice.send(self.strict, [own]))
         self.assertEqual(self.failureResultOf(sending, MQError).value.status, Status.MQ_ERROR_ACCESS_DENIED)
         self.run_to_end(alice.send(self.strict, [signed, stolen]))

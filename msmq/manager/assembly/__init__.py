@@ -1,0 +1,1 @@
+"""Composition of a queue manager: constructs its parts, in groups, and connects them."""
