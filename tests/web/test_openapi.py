@@ -182,7 +182,7 @@ def _findings(url: str) -> tuple[list[str], int]:
             case.path_parameters["path"] = ORDERS
         if case.query and "follow" in case.query:
             case.query["follow"] = "false"
-        if case.path == "/v1/messages" and case.method == "GET":
+        if (case.method, case.path) in (("GET", "/v1/messages"), ("POST", "/v1/messages/receive")):
             case.query = {**(case.query or {}), "timeout": "0"}
 
     findings: list[str] = []

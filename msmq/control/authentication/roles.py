@@ -106,6 +106,7 @@ ROUTE_ROLES: Final[Mapping[tuple[str, str], Role]] = {
     ("GET", "/v1/receive"): Role.OPERATOR,
     ("GET", "/v1/send"): Role.OPERATOR,
     ("POST", "/v1/messages"): Role.OPERATOR,
+    ("POST", "/v1/messages/receive"): Role.OPERATOR,
     ("POST", "/v1/receive"): Role.OPERATOR,
     ("POST", "/v1/receipts/<stream>/<receipt>"): Role.OPERATOR,
     ("POST", "/v1/send"): Role.OPERATOR,

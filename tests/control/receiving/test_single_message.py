@@ -86,6 +86,12 @@ class SendOneTests(ControlTestCase):
 class ReceiveOneTests(ControlTestCase):
     """One message, removed when it is written."""
 
+    def receive(self, accept: str = "*/*", **parameters: object) -> Caller:
+        caller = self.caller()
+        headers = {"Accept": accept}
+        caller.ask("POST", "/v1/messages/receive", None, headers, **{"queue": ORDERS, **parameters})
+        return caller
+
     def get(self, accept: str = "*/*", **parameters: object) -> Caller:
         caller = self.caller()
         caller.ask("GET", "/v1/messages", None, {"Accept": accept}, **{"queue": ORDERS, **parameters})
@@ -94,7 +100,7 @@ class ReceiveOneTests(ControlTestCase):
     def test_raw(self) -> None:
         """The answer is the raw body; the properties are headers."""
         self.put(b"\0\xff", label="a b%Grüße", priority=6, extension=b"xyz")
-        answer = self.get().answer
+        answer = self.receive().answer
         self.assertTrue(answer.is_whole)
         self.assertEqual((answer.status, answer.body), (200, b"\0\xff"))
         self.assertEqual(answer.headers["content-type"], "application/octet-stream")
@@ -107,7 +113,7 @@ class ReceiveOneTests(ControlTestCase):
     def test_json(self) -> None:
         """With JSON requested the whole message is one object."""
         self.put("Grüße".encode(), label="L")
-        answer = self.get("application/json").answer
+        answer = self.receive("application/json").answer
         self.assertTrue(answer.is_whole)
         self.assertEqual((answer.json["body"], answer.json["label"]), ("Grüße", "L"))
         self.assertEqual(self.service.inspection.queue(ORDERS).messages, 0)
@@ -116,8 +122,8 @@ class ReceiveOneTests(ControlTestCase):
         """A message as large as they come arrives whole, raw and in JSON."""
         body = bytes(range(256)) * 16300
         self.put(body, body)
-        self.assertEqual(self.get().answer.body, body)
-        self.assertEqual(self.get("application/json").answer.json["body_size"], len(body))
+        self.assertEqual(self.receive().answer.body, body)
+        self.assertEqual(self.receive("application/json").answer.json["body_size"], len(body))
 
     def test_large_bodies_in_json(self) -> None:
         """However long a body is, JSON has it as text if it is text, and else in base64."""
@@ -125,7 +131,7 @@ class ReceiveOneTests(ControlTestCase):
         almost = b"\n" * 65535 + b"\x80" * 65537
         for body in (text.encode(), b"x" + text.encode(), almost, b"x" * 200000 + b"\0", b"\xbf" * 70000):
             self.put(body)
-            answer = self.get("application/json").answer
+            answer = self.receive("application/json").answer
             self.assertTrue(answer.is_whole)
             shown = answer.json
             if "body" in shown:
@@ -133,6 +139,25 @@ class ReceiveOneTests(ControlTestCase):
             else:
                 self.assertNotIn(body, (text.encode(), b"x" + text.encode()))
                 self.assertEqual(b64decode(shown["body_base64"]), body)
+
+    def test_receive_by_get(self) -> None:
+        """A GET without C{peek} receives too, and its answer says that this is deprecated."""
+        self.put(b"1")
+        peeked = self.get(peek="true").answer
+        self.assertNotIn("deprecation", peeked.headers)
+        answer = self.get().answer
+        self.assertEqual((answer.body, answer.headers["deprecation"]), (b"1", "@1796083200"))
+        self.assertEqual(self.service.inspection.queue(ORDERS).messages, 0)
+        self.put(b"2")
+        received = self.receive().answer
+        self.assertEqual(received.body, b"2")
+        self.assertNotIn("deprecation", received.headers)
+
+    def test_peek_by_post(self) -> None:
+        """What receives cannot be asked for a peek."""
+        self.put(b"1")
+        self.assert_refused(self.receive(peek="true").answer, 400, "MQ_ERROR_INVALID_PARAMETER", "peek")
+        self.assertEqual(self.service.inspection.queue(ORDERS).messages, 1)
 
     def test_peek(self) -> None:
         """A peek leaves the message where it is."""
@@ -142,7 +167,7 @@ class ReceiveOneTests(ControlTestCase):
 
     def test_waits(self) -> None:
         """Without a message it waits, and gives up after the time-out."""
-        first, second = self.get(), self.get(timeout=5)
+        first, second = self.receive(), self.receive(timeout=5)
         self.clock.advance(4)
         self.assertFalse(first.is_answered or second.is_answered)
         self.put(b"1")
@@ -153,7 +178,7 @@ class ReceiveOneTests(ControlTestCase):
 
     def test_caller_that_dies_waiting_receives_nothing(self) -> None:
         """The message that comes afterwards stays."""
-        self.get().hang_up()
+        self.receive().hang_up()
         self.put(b"1")
         self.clock.advance(0)
         self.assertEqual(self.bodies(), [b"1"])
@@ -177,7 +202,7 @@ class ReceiveOneTests(ControlTestCase):
         """The end of the answer comes only after the removal is on disk."""
         self.put(b"1", delivery=Delivery.RECOVERABLE)
         self.disk.is_slow = True
-        caller = self.get()
+        caller = self.receive()
         self.assertEqual((caller.answer.body, caller.answer.is_whole), (b"1", False))
         self.disk.catch_up()
         self.clock.advance(0)
@@ -189,7 +214,7 @@ class ReceiveOneTests(ControlTestCase):
         """
         self.put(b"1", delivery=Delivery.RECOVERABLE)
         self.disk.is_broken = True
-        caller = self.get()
+        caller = self.receive()
         self.assertFalse(caller.answer.is_whole)
         self.assertTrue(caller.transport.disconnecting or caller.transport.disconnected)
         caller.hang_up()
@@ -206,9 +231,9 @@ class ReceiveOneTests(ControlTestCase):
     def test_extension_beyond_a_header(self) -> None:
         """A message whose extension fits in no header stays, and the refusal says how to get it."""
         self.put(b"1", extension=bytes(10000))
-        self.assert_refused(self.get().answer, 406, "MQ_ERROR_INVALID_PARAMETER", "application/json")
+        self.assert_refused(self.receive().answer, 406, "MQ_ERROR_INVALID_PARAMETER", "application/json")
         self.assertEqual(self.bodies(), [b"1"])
-        self.assertEqual(len(self.get("application/json").answer.json["extension_base64"]), 13336)
+        self.assertEqual(len(self.receive("application/json").answer.json["extension_base64"]), 13336)
 
 
 class PropertyHeaderTests(ControlTestCase):

@@ -133,7 +133,8 @@ _MESSAGE: Final[Mapping[str, Schema]] = {
     "hash": TEXT,
     "certificate": TEXT,
 }
-_RECEIVE: Final[Mapping[str, Schema]] = {"queue": TEXT, "timeout": SECONDS, "peek": QUERY_FLAG}
+_RECEIVE_ONE: Final[Mapping[str, Schema]] = {"queue": TEXT, "timeout": SECONDS}
+_RECEIVE: Final[Mapping[str, Schema]] = {**_RECEIVE_ONE, "peek": QUERY_FLAG}
 _STREAM: Final[Mapping[str, Schema]] = {**_RECEIVE, "count": NUMBER, "transactional": QUERY_FLAG}
 _IDENTIFIERS: Final[Mapping[str, Schema]] = {"after": NUMBER, "count": NUMBER}
 _HOP: Final = request(next_hop=TEXT, all=JSON_FLAG)
@@ -352,6 +353,9 @@ OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     ("GET", "/v1/messages/<path:message>"): ApiOperation(answers={JSON: answer("message", "events")}),
     ("POST", "/v1/messages/<path:message>/move"): ApiOperation(
         body=request("queue", queue=TEXT), answers={JSON: answer(id=TEXT, queue=TEXT)}
+    ),
+    ("POST", "/v1/messages/receive"): ApiOperation(
+        query=_RECEIVE_ONE, required=("queue",), answers={OCTETS: _ANY, JSON: answer(id=TEXT)}
     ),
     ("GET", "/v1/messages"): ApiOperation(
         query=_RECEIVE, required=("queue",), answers={OCTETS: _ANY, JSON: answer(id=TEXT)}

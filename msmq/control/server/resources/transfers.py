@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 from klein import Klein
 from twisted.internet.defer import Deferred
@@ -24,6 +26,9 @@ from msmq.control.server.receiving.receive_stream import ActiveReceives, Receive
 from msmq.control.server.receiving.single_message import receive_one
 from msmq.control.server.resources.context import ResourceContext
 from msmq.control.server.sending.send_connection import SendConnection
+
+_GET_DEPRECATED: Final = b"@1796083200"
+"""The header of a GET that receives: since 2026-12-01 (RFC 9745)."""
 
 
 class TransferResources:
@@ -48,13 +53,26 @@ class TransferResources:
         [identifier] = await shielded(self._manager.send(destination, [message], keys=[key]))
         return json_answer(request, {"id": str(identifier)}, 201)
 
-    @app.route("/v1/messages", methods=["GET"])
+    @app.route("/v1/messages/receive", methods=["POST"])
     async def receive_one(self, request: ControlRequest) -> None:
-        """Receive one message, or peek at it."""
+        """Receive one message."""
+        found = parameters(request)
+        wanted = ReceiveRequest(take(found, "queue"), 1, _timeout(found), False)
+        refuse_rest(found, "queue and timeout")
+        await receive_one(self._receiving, self._context.clock, request, wanted, wants_json(request))
+
+    @app.route("/v1/messages", methods=["GET"])
+    async def peek_one(self, request: ControlRequest) -> None:
+        """Peek at one message; without C{peek=true} it is received, which is deprecated.
+
+        A GET may be repeated by each program between the client and the server (RFC 9110, 9.2).
+        """
         found = parameters(request)
         if request.method == b"HEAD":
             raise MethodNotAllowed("HEAD", "/v1/messages", ["GET", "POST"])
         wanted = _receive_request(found, 1)
+        if not wanted.peek:
+            request.responseHeaders.setRawHeaders(b"deprecation", [_GET_DEPRECATED])
         await receive_one(self._receiving, self._context.clock, request, wanted, wants_json(request))
 
     @app.route("/v1/send", methods=["POST"])
@@ -104,11 +122,15 @@ def _receive_request(found: dict[str, str], count: int) -> ReceiveRequest:
     wanted = ReceiveRequest(
         take(found, "queue"),
         count,
-        seconds("timeout", found.pop("timeout")) if "timeout" in found else None,
+        _timeout(found),
         flag("peek", found.pop("peek", "false")),
     )
     refuse_rest(found, "queue, timeout and peek")
     return wanted
+
+
+def _timeout(found: dict[str, str]) -> float | None:
+    return seconds("timeout", found.pop("timeout")) if "timeout" in found else None
 
 
 def _stream_request(request: ControlRequest) -> ReceiveRequest:
