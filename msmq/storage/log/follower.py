@@ -18,6 +18,7 @@ from msmq.storage.log.core.format import (
     SEGMENT_HEADER,
     GroupHeader,
     SegmentHeader,
+    padded,
     read_group_header,
 )
 from msmq.storage.log.core.records import TableRecord, replay
@@ -26,6 +27,7 @@ from msmq.storage.log.core.scan import (
     Group,
     Position,
     Read,
+    begun_group,
     has_successor,
     next_group,
     sealed_by,
@@ -39,7 +41,7 @@ from msmq.storage.log.system import LOCAL, LogSystem
 TRIES: Final = 5
 """Limit on repetitions of a check because the server has written meanwhile."""
 SEARCHED: Final = 1 << 17
-"""Bytes after the end of a log that is followed that are searched for groups."""
+"""Bytes after the end of a log that is followed, and after a group that is begun there, that are searched."""
 
 
 class SegmentGone(Exception):
@@ -112,7 +114,8 @@ class Follower:
 
         The first call searches all of the rest of the log. Later ones search the beginning of the rest, when
         the first of them at a position replays nothing, and all of it when something was written since and
-        there is still nothing to replay: following a server costs little.
+        there is still nothing to replay: following a server costs little. So a damaged group of more than
+        L{SEARCHED} bytes whose header is damaged too is noticed only when something is written after it.
 
         @raise StoreDamaged: a group is damaged, and what was replayed is not the whole log. If this is not
             the first call, the log may have been repaired or replaced meanwhile: a new follower shows it.
@@ -150,7 +153,7 @@ class Follower:
             if end == checked and (end.most is None or not is_forced):
                 return
             if end.position != checked.position and not is_forced:
-                most = SEARCHED
+                most = SEARCHED + self._begun_size()
         self._find()
         for _ in range(TRIES):
             end = self._end(most)
@@ -191,6 +194,11 @@ class Follower:
                 return
             records = group.records()
             last, position = group, group.next(sealed_by(records))
+
+    def _begun_size(self) -> int:
+        """Bytes of a group that was begun at the position: another one may follow where it ends."""
+        begun = begun_group(*self._reading(self._position.generation), self._position)
+        return 0 if begun is None else padded(begun.size)
 
     def _end(self, most: int | None) -> _CheckedEnd:
         position = self._position

@@ -120,6 +120,20 @@ class DamagedLogTests(LogTestCase):
         self.assertIn(f"{path}, offset ", self.problem(partial(self.ids, reader)))
         self.done(writer.close())
 
+    def test_large_damaged_group(self) -> None:
+        """A group that is larger than what is searched is noticed before anything else is written."""
+        self.segment_bytes = 16 * 1024 * 1024
+        writer = self.opened(PutQueue(ORDERS))
+        reader = self.reader()
+        self.assertEqual(self.ids(reader), [])
+        self.commit(writer, put(1))
+        self.assertEqual(self.ids(reader), [1])
+        self.commit(writer, PutState("name", DAMAGED + bytes(5 * SEARCHED)))
+        self.commit(writer, put(2))
+        path = self.spoil()
+        self.assertIn(f"{path}, offset ", self.problem(partial(self.ids, reader)))
+        self.done(writer.close())
+
     def test_repair_between_two_reads(self) -> None:
         """A reader that is kept while a store is repaired goes on with what is there then."""
         writer = self.opened(PutQueue(ORDERS))
