@@ -20,7 +20,7 @@ import attrs
 from msmq.durable import make_directory, sync
 from msmq.interfaces.storage import StorageError
 from msmq.persistence.changes import AppendEvent
-from msmq.storage.checking.log_salvage import LogSalvage, SalvagedSegment, salvage
+from msmq.storage.checking.log_salvage import LogSalvage, SalvagedSegment, lost_groups, salvage
 from msmq.storage.checking.lost_packets import MOST_EVENTS, take_lost
 from msmq.storage.damage import REPAIRED, keep
 from msmq.storage.generation_mark import GenerationMark
@@ -104,10 +104,7 @@ class _Repair:
                 " back, or start with --accept-loss to use this one"
             )
         if mark is not None and mark.number > found.last:
-            self.said.append(
-                f"{self.directory}: groups {found.last + 1} to {mark.number} are missing; the messages they "
-                f"stored are lost, and those they removed may be delivered again"
-            )
+            self.said.append(f"{self.directory}: {lost_groups(found.last + 1, mark.number, 'missing')}")
             found.last = mark.number
         truncated = [one for one in found.segments.values() if one.file_size < one.header.size]
         for segment in truncated:

@@ -297,6 +297,18 @@ def _groups(result: LogSalvage, begin: Position) -> list[tuple[int, int, int]]:
     return sorted(found)
 
 
+def lost_groups(first: int, last: int, how: str) -> str:
+    """What the loss of groups means to the messages.
+
+    @param how: what is wrong with them, such as C{"missing"}.
+    """
+    are, they = (f"group {first} is", "it") if first == last else (f"groups {first} to {last} are", "they")
+    return (
+        f"{are} {how}; the messages that {they} stored are lost, and those that {they} removed may be "
+        "delivered again"
+    )
+
+
 @contextmanager
 def _reading(path: Path) -> Iterator[Read]:
     """Reads a file, with zeros for what the disk cannot read."""
@@ -328,11 +340,8 @@ def _take_groups(result: LogSalvage, groups: Sequence[tuple[int, int, int]], beg
             # The disk cannot read it.
             continue
         if sequence > expected:
-            result.said.append(
-                f"{segment.path}, offset {offset}: groups {expected} to {sequence - 1} before it are damaged"
-                " or missing; the messages they stored are lost, and those they removed may be delivered "
-                "again"
-            )
+            lost = lost_groups(expected, sequence - 1, "damaged or missing")
+            result.said.append(f"{segment.path}, offset {offset}: before it {lost}")
         for record in group.records():
             replay(record, result.state)
         expected = sequence + 1
