@@ -16,6 +16,8 @@ from msmq.interfaces.storage import IMessageStore, StorageError
 from msmq.quoting import quoted
 from msmq.storage.log.factory import DIRECTORY_NAME, LogStorageFactory, mark_name
 from msmq.storage.log.failures import failure
+from msmq.storage.log.opened_log import EXPRESS_PREFIX
+from msmq.storage.log.quarantine import DIRECTORY
 from msmq.storage.readers.shape import StoreReader
 from msmq.storage.sqlite.store import FILE_NAME, MARK_SUFFIX, SqliteStorageFactory
 
@@ -144,7 +146,11 @@ class LogLocation(StoreLocation):
         return LogStoreReader(self.path)
 
     def erase(self) -> int:
-        """See L{StoreLocation.erase}: renamed first, so that a part of it is never taken for a log."""
+        """See L{StoreLocation.erase}: renamed first, so that a part of it is never taken for a log.
+
+        What is in its quarantine stays next to it, as that of a file of SQLite does. Where the name is a
+        symbolic link, the directory that it leads to stays, with its quarantine: it may be a mount point.
+        """
         size = _erase(self.data, [mark_name(self.path)])
         doomed = self.path.with_name(f"{self.path.name}.discarded")
         try:
@@ -154,12 +160,48 @@ class LogLocation(StoreLocation):
                 if directory != doomed:
                     directory.rename(doomed)
                     sync(doomed.parent)
-                size += sum(one.stat().st_size for one in doomed.rglob("*") if one.is_file())
-                shutil.rmtree(doomed)
+                if not doomed.is_symlink():
+                    self._keep_quarantine(doomed)
+                size += _erase_log(doomed)
             sync(doomed.parent)
         except OSError as error:
             raise failure(self.path, "delete", error) from error
         return size
+
+    def _keep_quarantine(self, doomed: Path) -> None:
+        """Move the quarantine of a directory that is to be deleted to a name that is not used."""
+        quarantine = doomed / DIRECTORY
+        if not quarantine.is_dir() or not any(quarantine.iterdir()):
+            return
+        name = f"{self.path.name}.{DIRECTORY}"
+        target, number = self.path.with_name(name), 1
+        while target.exists():
+            number += 1
+            target = self.path.with_name(f"{name}-{number}")
+        quarantine.rename(target)
+        sync(target.parent)
+
+
+_OF_A_LOG: Final = ("segment-*", "checkpoint-*", f"{EXPRESS_PREFIX}*", "lock")
+"""The names of the files of a record log."""
+
+
+def _erase_log(directory: Path) -> int:
+    """Delete a directory, or, of the one that a link leads to, the files of a log and the link.
+
+    @return: the bytes of the files that were deleted.
+    @raise OSError: it cannot be deleted.
+    """
+    if not directory.is_symlink():
+        size = sum(one.stat().st_size for one in directory.rglob("*") if one.is_file())
+        shutil.rmtree(directory)
+        return size
+    size = 0
+    for one in [one for name in _OF_A_LOG for one in directory.glob(name)]:
+        size += one.stat().st_size
+        one.unlink()
+    directory.unlink()
+    return size
 
 
 class PostgresqlLocation(StoreLocation):

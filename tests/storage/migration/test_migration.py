@@ -312,6 +312,44 @@ class MigrationToSqliteTests(MigrationContract, TestCase):
         self.source, self.target = store_location_of("log", home), store_location_of("sqlite", home)
 
 
+class DiscardedLogTests(TestCase):
+    """What stays of a record log that was moved and is discarded."""
+
+    def setUp(self) -> None:
+        self.home = Path(self.mktemp()).absolute()
+        self.home.mkdir()
+        self.log = store_location_of("log", self.home)
+        self.path = self.home / "msmq.log"
+
+    def quarantine(self, content: bytes) -> None:
+        (self.path / "quarantine").mkdir()
+        (self.path / "quarantine" / "segment-000001-4096-1").write_bytes(content)
+
+    async def test_quarantine(self) -> None:
+        """What is left of damaged messages stays, and a later quarantine does not replace it."""
+        for content in (b"first", b"second"):
+            await filled(self.log)
+            self.quarantine(content)
+            self.log.erase()
+            self.assertFalse(self.path.exists())
+        kept = {path.parent.name: path.read_bytes() for path in self.home.glob("*/segment-*")}
+        self.assertEqual(kept, {"msmq.log.quarantine": b"first", "msmq.log.quarantine-2": b"second"})
+
+    async def test_symbolic_link(self) -> None:
+        """The files of a log on another volume are deleted, and so is the link to it."""
+        volume = self.home / "volume"
+        volume.mkdir()
+        self.path.symlink_to(volume)
+        await filled(self.log)
+        self.quarantine(b"content")
+        (volume / "lost+found").mkdir()
+        self.assertGreater(self.log.erase(), 1024 * 1024)
+        self.assertFalse(self.path.is_symlink())
+        self.assertEqual(sorted(path.name for path in volume.iterdir()), ["lost+found", "quarantine"])
+        await filled(self.log)
+        self.assertTrue(self.log.exists())
+
+
 class PostgresqlMigrationTestCase(TestCase):
     """A log in a directory, and a schema of a database."""
 
