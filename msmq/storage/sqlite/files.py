@@ -61,7 +61,15 @@ def lock_file(path: Path) -> int:
 
     The lock is on a separate file, since closing any descriptor of the database would release SQLite's
     own locks.
+
+    @raise StorageError: another process has it, or the file is a symbolic link: SQLite would keep its other
+        files next to the target, where another data directory may have it open.
     """
+    if path.is_symlink():
+        raise StorageError(
+            f"{path}: a symbolic link to {path.resolve()}; set [storage] backend to sqlite:PATH with the path"
+            " of the file, or move the file here"
+        )
     lock_path = path.with_name(f"{path.name}.lock")
     try:
         descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -84,6 +84,17 @@ class _FileTests(TestCase):
 class OpeningTests(_FileTests):
     """Files that are no store of ours, or no longer a sound one."""
 
+    async def test_symbolic_link(self) -> None:
+        """A start on a link to a file is refused, with the file, and leaves it as it is."""
+        await self.filled()
+        target = self.path.with_name("other.sqlite")
+        self.path.rename(target)
+        self.path.symlink_to(target)
+        before = target.read_bytes()
+        line = await self.refusal()
+        self.assertTrue(line.startswith(f"{self.path}: a symbolic link to {target}; set [storage] "), line)
+        self.assertEqual(target.read_bytes(), before)
+
     async def test_no_directory(self) -> None:
         """A directory that is not there is named."""
         self.path = self.path.parent / "none" / "msmq.sqlite"
