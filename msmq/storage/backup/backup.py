@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -162,6 +163,9 @@ def check_backup(directory: Path, report: Callable[[int], object]) -> BackupFact
         for _ in file.files():
             pass
         found = digest_of(file, report)
+    except (struct.error, TypeError, AttributeError, OverflowError) as error:
+        # A value has another type than it was written with.
+        raise StorageError(f"{file.path}: the backup is damaged: {error}") from error
     finally:
         file.close()
     wrong = [name for name in SECTIONS if found[name] != facts.sections.get(name)]

@@ -288,7 +288,9 @@ class BackupFile:
                     f" (SELECT 1 FROM {table} WHERE queue = packet.queue AND number = packet.number)",
                     (kind,),
                 )
-            self._put_meta("facts", facts.to_bytes())
+            content = facts.to_bytes()
+            self._put_meta("facts", content)
+            self._put_meta("checksum", self._checksum(content))
             self._connection.execute("COMMIT")
 
     def _put_meta(self, name: str, value: bytes) -> None:
@@ -334,10 +336,15 @@ class BackupFile:
     def facts(self) -> BackupFacts:
         """What the backup says of itself.
 
-        @raise StorageError: it is damaged.
+        @raise StorageError: it is damaged, or a file is missing, or has another name or mode.
         """
         with self._reading():
-            return BackupFacts.from_bytes(self._meta("facts"))
+            content = self._meta("facts")
+            # Backups of earlier versions have none.
+            is_checked = self._connection.execute("SELECT 1 FROM meta WHERE name = 'checksum'").fetchone()
+            if is_checked and self._meta("checksum") != self._checksum(content):
+                raise ValueError("the checksum of its facts and of the names of its files does not match")
+            return BackupFacts.from_bytes(content)
 
     def files(self) -> Iterator[BackedUpFile]:
         """The files of the data directory.
@@ -425,6 +432,13 @@ class BackupFile:
         with self._reading():
             return [int(number) for number in json.loads(self._meta("numbers"))]
 
+    def _checksum(self, facts: bytes) -> bytes:
+        """Over the facts, and the names, modes and checksums of the files, which nothing else covers."""
+        found = hashlib.sha256(facts)
+        for row in self._connection.execute("SELECT name, mode, sha256 FROM file ORDER BY name"):
+            found.update(repr(row).encode())
+        return found.digest()
+
     def _meta(self, name: str) -> bytes:
         found = self._connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
         if found is None:
@@ -468,7 +482,7 @@ class BackupFile:
 def _failing(path: Path, doing: str) -> Iterator[None]:
     try:
         yield
-    except (sqlite3.Error, OSError) as error:
+    except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
         if getattr(error, "sqlite_errorname", "") == "SQLITE_BUSY":
             raise StorageError(f"{path}: another backup is writing it") from error
         raise failure(path, doing, error) from error

@@ -38,7 +38,7 @@ def check_file(path: Path, mark: Path) -> StoreReport:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)) as durable:
             durable.isolation_level = None
             _check(durable, path, mark, report)
-    except (sqlite3.Error, OSError) as error:
+    except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
         report.add(str(failure(path, "read", error)))
     return report
 

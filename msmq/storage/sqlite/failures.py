@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from msmq.interfaces.storage import StorageError, StorageFull
+from msmq.quoting import LONGEST_QUOTED, shown
 from msmq.storage.sqlite.reserve import FULL, free_bytes
 
 _WRITES = ("SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSYNC", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_SHMMAP")
@@ -46,12 +47,20 @@ def failure(path: Path, doing: str, error: Exception) -> StorageError:
 def _error_text(error: Exception) -> str:
     if isinstance(error, OSError):
         return error.strerror or str(error)
+    if isinstance(error, UnicodeDecodeError):
+        # A message of SQLite that quotes the file, which Python cannot decode.
+        return f"{_MEANING['SQLITE_CORRUPT']}: {_one_line(error.object.decode(errors='backslashreplace'))}"
     if isinstance(error, sqlite3.Error):
         name = getattr(error, "sqlite_errorname", None)
-        detail = f"{error} ({name})" if name else str(error)
+        detail = _one_line(f"{error} ({name})" if name else str(error))
         meaning = _MEANING.get(kind_of(error))
         return f"{f'{meaning}: ' if meaning else ''}{detail}"
     return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+
+
+def _one_line(text: str) -> str:
+    # SQLite quotes statements of the schema, which have several lines.
+    return shown(" ".join(text.split()), LONGEST_QUOTED)
 
 
 def _is_for_space(path: Path, error: Exception) -> bool:

@@ -266,32 +266,6 @@ class DirectoryTests(BackupTestCase):
         self.assert_fails("the first backup has not ended", self.deferred(self.restored()))
         self.assertEqual(self.back_up(), 8)
 
-    async def test_damaged_backup(self) -> None:
-        """A restore detects a change of any byte of the contents, and creates nothing."""
-        await self.stopped()
-        self.back_up()
-        for change, words in (
-            ("UPDATE packet SET packet = zeroblob(length(packet)) WHERE number < 0", "checksum of a packet"),
-            ("UPDATE message SET aborts = 7", "checksum of messages"),
-            ("UPDATE value SET value = x'00' WHERE name = CAST('reserved' AS BLOB)", "checksum of values"),
-            ("UPDATE file SET content = x'00'", "checksum of"),
-            ("DELETE FROM meta WHERE name = 'facts'", "facts is missing"),
-            ("PRAGMA user_version = 99", "a newer version (format 99, this one reads 1)"),
-            ("PRAGMA application_id = 5", "not a backup"),
-        ):
-            kept = (self.directory / FILE_NAME).read_bytes()
-            with sqlite3.connect(self.directory / FILE_NAME) as file:
-                file.execute(change)
-            file.close()
-            self.assert_fails(words, self.deferred(self.restored()))
-            self.assertFalse(self.target.exists())
-            (self.directory / FILE_NAME).write_bytes(kept)
-        (self.directory / FILE_NAME).write_bytes(b"rubbish" * 1000)
-        self.assert_fails("not a SQLite database", self.deferred(self.restored()))
-        (self.directory / FILE_NAME).unlink()
-        self.assert_fails("there is no backup", self.deferred(self.restored()))
-        self.assertEqual([path.name for path in self.base.iterdir() if path.name.startswith(".")], [])
-
     async def test_existing_directory(self) -> None:
         """An empty data directory stays itself: its parent may belong to another user, or be another file
         system; a directory that a killed restore has left in it does not matter.
