@@ -209,12 +209,13 @@ async def renew_identity(
 ) -> RestoreSummary:
     """Give a stopped queue manager, a clone of another one, an identifier of its own; its messages stay.
 
-    The former data directory is kept under another name.
+    The former data directory is kept under another name; a symbolic link leads to the new one.
 
     @raise StorageError: it failed, and nothing was changed.
     @raise DataDirectoryError: a server uses the data directory.
     """
-    data = Path(os.path.abspath(data))
+    # A new directory next to a symbolic link may be on another file system.
+    data = Path(os.path.realpath(data))
     try:
         check_renewal(data)
     except IdentityError as error:

@@ -42,7 +42,7 @@ def check_renewal(data: Path) -> None:
     """
     if has_identity(data):
         return
-    data = Path(os.path.abspath(data))
+    data = Path(os.path.realpath(data))
     former = re.compile(re.escape(data.name) + r"\.[0-9a-f]{8}")
     try:
         names = sorted(os.listdir(data.parent))

@@ -461,6 +461,23 @@ class DirectoryTests(BackupTestCase):
         assert summary.former is not None
         self.assertEqual(load_identity(summary.former), ALPHA)
 
+    async def test_renewed_link(self) -> None:
+        """The clone stays on the volume that a symbolic link leads to, with its former directory."""
+        await self.stopped()
+        (self.base / "volume").mkdir()
+        real = self.data.rename(self.base / "volume" / "real").absolute()
+        self.data.symlink_to(real)
+        summary = await renew_identity(
+            self.data, None, report=lambda rows: None, make_identifier=lambda: BETA
+        )
+        assert summary.former is not None
+        self.assertTrue(self.data.is_symlink())
+        self.assertEqual(summary.former.parent, real.parent)
+        self.assertEqual((load_identity(real), load_identity(summary.former)), (BETA, ALPHA))
+        # After a kill between the two renames the link leads to nothing.
+        real.rename(real.with_name(".real.new-killed"))
+        self.assertRaises(IdentityError, check_renewal, self.data)
+
 
 class SqliteBackupTests(BackupTestCase):
     """A store of SQLite."""
