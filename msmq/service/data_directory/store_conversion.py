@@ -58,7 +58,7 @@ def former_store(storage: str, data: Path, *, accepts_loss: bool) -> StoreLocati
         raise StorageError(f"{former.text}: {error}") from error
     if mark is None:
         return former
-    if mark.role is MigrationRole.MOVED and not mark.is_finished and mark.other == configured.text:
+    if mark.role is MigrationRole.MOVED and not mark.is_finished and configured.is_named(mark.other):
         return former
     if not configured.exists():
         moved = "was moved to" if mark.role is MigrationRole.MOVED else "is filled from"

@@ -186,12 +186,12 @@ class Migration:
         """
         mark = _mark_of(snapshot, self._target, MigrationRole.TARGET)
         if mark is not None:
-            if mark.other != self._source.text:
+            if not self._source.is_named(mark.other):
                 raise TargetInUse(
                     f"{self._target.text}: a migration from {mark.other} has begun to fill it;"
                     " finish that one, or name another target"
                 )
-            return mark
+            return attrs.evolve(mark, other=self._source.text)
         if snapshot.queues or snapshot.state or await target.read_events(0, 1):
             raise TargetInUse(
                 f"{self._target.text}: there is a store already; name another target, or move that one away"
@@ -206,7 +206,7 @@ class Migration:
 
         @raise AlreadyMoved: all are set.
         """
-        if mark.other != self._target.text or mark.is_finished or not self._target.exists():
+        if not self._target.is_named(mark.other) or mark.is_finished or not self._target.exists():
             raise AlreadyMoved(f"{self._source.text}: was moved to {mark.other}")
         await self._release(source, mark, f"{self._source.text} was moved to {self._target.text}")
 
@@ -227,7 +227,8 @@ class Migration:
         finally:
             await target.close()
         self._report_step("released")
-        await source.commit([PutState(MARK, attrs.evolve(mark, is_finished=True).to_bytes())])
+        finished = attrs.evolve(mark, other=self._target.text, is_finished=True)
+        await source.commit([PutState(MARK, finished.to_bytes())])
         self._report_step("finished")
 
     async def _digest(self, location: StoreLocation, worker: Worker) -> StoreDigest:

@@ -43,6 +43,16 @@ class StoreLocation(ABC):
     def text(self) -> str:
         """Readable location, without secrets."""
 
+    def is_named(self, text: str) -> bool:
+        """Whether the mark of a migration names it.
+
+        A store in its data directory is named by its own name: the directory may have been moved since, or is
+        reached through a symbolic link.
+
+        @param text: what L{text} was then.
+        """
+        return text == self.text
+
     @abstractmethod
     def exists(self) -> bool:
         """Whether a store may exist there.
@@ -82,6 +92,10 @@ class SqliteLocation(StoreLocation):
     def text(self) -> str:
         """See L{StoreLocation.text}."""
         return str(self.path)
+
+    def is_named(self, text: str) -> bool:
+        """See L{StoreLocation.is_named}."""
+        return _is_named(self.path, self.data, text)
 
     def exists(self) -> bool:
         """See L{StoreLocation.exists}."""
@@ -128,6 +142,10 @@ class LogLocation(StoreLocation):
     def text(self) -> str:
         """See L{StoreLocation.text}."""
         return str(self.path)
+
+    def is_named(self, text: str) -> bool:
+        """See L{StoreLocation.is_named}."""
+        return _is_named(self.path, self.data, text)
 
     def exists(self) -> bool:
         """See L{StoreLocation.exists}."""
@@ -273,6 +291,11 @@ def _made(factory: IStorageFactory, location: StoreLocation, accepts_loss: bool)
     if accepts_loss:
         return ILossAcceptance(factory).open_with_loss(location.argument, location.data)
     return factory.open_store(location.argument, location.data)
+
+
+def _is_named(path: Path, data: Path, text: str) -> bool:
+    is_inside = path.parent == data.absolute()
+    return text == str(path) or (is_inside and Path(text).name == path.name)
 
 
 def _erase(directory: Path, names: Sequence[str]) -> int:

@@ -15,7 +15,7 @@ from twisted.trial.unittest import TestCase
 
 from msmq.interfaces.storage import IMessageStore, StorageError
 from msmq.persistence.changes import AppendLog, Change, PutMessage, PutQueue, PutState, RemoveMessages
-from msmq.persistence.migration_mark import MARK
+from msmq.persistence.migration_mark import MARK, read_mark
 from msmq.storage.memory import MemoryMessageStore
 from msmq.storage.migration.errors import AlreadyMoved, MigrationError, TargetInUse
 from msmq.storage.migration.migration import MigrationProgress, MigrationSummary
@@ -114,6 +114,33 @@ class MigrationContract(_Base):
         for section in ("queues", "messages", "log entries", "values"):
             self.assertEqual(after[section], before[section])
         self.assertEqual(after["events"].rows, before["events"].rows + 1)
+
+
+class MovedDirectoryTests(TestCase):
+    """A data directory that is moved while the migration of its store is interrupted."""
+
+    async def test_each_step(self) -> None:
+        """The migration goes on where the directory is then, whatever it had done before."""
+        home = Path(self.mktemp()).absolute()
+        home.mkdir()
+        await filled(store_location_of("sqlite", home))
+        before = digest(store_location_of("sqlite", home))
+        for number, step in enumerate(("claimed", "copied", "verified", "proven", "retired", "released", "")):
+
+            def report(progress: MigrationProgress, step: str = step) -> None:
+                if progress.step == step:
+                    raise Interrupted
+
+            source, target = store_location_of("sqlite", home), store_location_of("log", home)
+            moving = Deferred.fromCoroutine(migrated(source, target, report))
+            if step:
+                await self.assertFailure(moving, Interrupted)
+                home = home.rename(home.with_name(f"moved-{number}"))
+        await moving
+        self.assertEqual(digest(target)["messages"], before["messages"])
+        mark = read_mark((await snapshot_of(source)).state[MARK])
+        assert mark is not None
+        self.assertEqual((mark.is_finished, mark.other), (True, target.text))
 
 
 class MigrationToLogTests(MigrationContract, TestCase):
