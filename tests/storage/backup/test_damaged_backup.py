@@ -16,6 +16,7 @@ class DamagedBackupTests(BackupTestCase):
         """A restore detects a change of any byte of the contents, and creates nothing."""
         await self.stopped()
         self.back_up()
+        kept = (self.directory / FILE_NAME).read_bytes()
         for change, words in (
             ("UPDATE packet SET packet = zeroblob(length(packet)) WHERE number < 0", "checksum of a packet"),
             ("UPDATE message SET aborts = 7", "checksum of messages"),
@@ -35,7 +36,6 @@ class DamagedBackupTests(BackupTestCase):
             ("PRAGMA user_version = 99", "a newer version (format 99, this one reads 1)"),
             ("PRAGMA application_id = 5", "not a backup"),
         ):
-            kept = (self.directory / FILE_NAME).read_bytes()
             with sqlite3.connect(self.directory / FILE_NAME) as file:
                 file.execute(change)
             file.close()
