@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import Phase, settings
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from msmq.pipeline.spark.versions import arrow_schema_of
 from tests.pipeline.spark_support import shared_session
 from tests.samples import examples
 
@@ -44,7 +44,7 @@ def table(rows: Iterable[Mapping[str, Any]], schema: str) -> DataFrame:
     """
     kind = _parsed(schema)
     values = [{name: row.get(name) for name in kind.names} for row in rows]
-    arrow = pa.Table.from_pylist(values, to_arrow_schema(kind, timezone="UTC"))
+    arrow = pa.Table.from_pylist(values, arrow_schema_of(kind))
     return spark().createDataFrame(arrow, kind).coalesce(1)
 
 
