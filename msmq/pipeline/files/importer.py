@@ -403,7 +403,8 @@ class Importer:
             for _ in self._client.send(
                 records(),
                 pipelined=True,
-                stop_at_refusal=False,
+                # Sent again, a refused message would be after these.
+                stop_at_refusal=True,
                 outstanding=self._outstanding,
                 is_import=True,
             ):

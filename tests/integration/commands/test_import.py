@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -368,6 +370,35 @@ class ResumedTests(ImportTestCase):
         importer = self.importer()
         await deferToThread(importer.run, ImportProgress(path, importer.task))
         await self.assert_each_once()
+
+    async def test_order_after_a_late_refusal(self) -> None:
+        """What comes after a message whose commit fails is not sent before it, whatever the queue."""
+        expected = [*(b"%d" % number for number in range(100)), b"refused", b"101"]
+        packets = [user_packet(body, message_id=number) for number, body in enumerate(expected, 1)]
+        self.write("a.parquet", *packets, *self.numbered(*range(103, COUNT)))
+        for queue in (TX, LOGGED):
+            with self.subTest(queue=queue), closing(sqlite3.connect(self.data / "msmq.sqlite")) as database:
+                # The next messages arrive while it counts.
+                database.execute(
+                    "CREATE VIEW slow AS WITH RECURSIVE counted(number) AS (SELECT 1 UNION ALL SELECT"
+                    " number + 1 FROM counted WHERE number < 500000) SELECT count(*) AS numbers FROM counted"
+                )
+                database.execute(
+                    "CREATE TRIGGER refuse BEFORE INSERT ON packet WHEN instr(NEW.content, x'72656675736564')"
+                    " BEGIN SELECT RAISE(ABORT, 'refused') FROM slow WHERE numbers > 0; END"
+                )
+                importer = self.importer(into=queue)
+                progress = ImportProgress(self.directory / "progress", importer.task)
+                with self.assertRaises(MQError):
+                    await deferToThread(importer.run, progress)
+                # This is stored after all that was sent.
+                await self.put(b"last", delivery=Delivery.RECOVERABLE)
+                database.execute("DROP TRIGGER refuse")
+                database.execute("DROP VIEW slow")
+                again = self.importer(into=queue)
+                await deferToThread(again.run, progress)
+                rest = [b"%d" % number for number in range(103, COUNT)]
+                self.assertEqual(await self.everything(queue), [*expected, *rest])
 
     async def test_killed(self) -> None:
         """A process that is killed sends nothing twice when it is started again, with notes or without."""
