@@ -446,6 +446,11 @@ class CommandTests(SynchronousTestCase):
         self.refuse("'x' is not PATH=KB", "quota", *inputs, *output, "--quota", "x", status=2)
         self.refuse("nowhere is not there", "loss", "--input", "nowhere", *output)
         self.refuse("is given twice", "loss", *inputs, *inputs, *output)
+        (self.directory / "link").symlink_to(self.alpha.absolute())
+        for again in (f"BETA={self.beta.parent.parent}/", f"LINK={self.directory / 'link'}"):
+            self.refuse("is given twice", "loss", *inputs, "--input", again, *output)
+        part = f"PART={self.beta.parent}"
+        self.refuse("2023-11-14 is in the input", "loss", *inputs, "--input", part, *output)
         twins = [stores.write_log(self.directory / name, stores.estate()) for name in ("one", "twin")]
         given = [f"--input={twin}" for twin in twins]
         # A store and its copy or its archive: each message would count twice.

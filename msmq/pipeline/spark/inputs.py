@@ -150,9 +150,17 @@ def check_inputs(inputs: Iterable[Input]) -> None:
     @raise ReadingError: an input is neither.
     """
     names: dict[str, Input] = {}
+    earlier: list[Input] = []
     for one in inputs:
-        if one.location in [other.location for other in names.values()]:
-            raise ReadingError(f"the input {one.shown} is given twice")
+        for other in earlier:
+            if _is_same(one, other):
+                raise ReadingError(f"the input {one.shown} is given twice")
+            for inner, outer in ((one, other), (other, one)):
+                if _is_part(inner, outer):
+                    raise ReadingError(
+                        f"the input {inner.shown} is in the input {outer.shown}, and would count twice"
+                    )
+        earlier.append(one)
         if one.name in names and not one.is_parquet and not names[one.name].is_parquet:
             raise ReadingError(
                 f"two inputs are called {one.name}: give them names, as --input NAME={one.shown}"
@@ -160,6 +168,23 @@ def check_inputs(inputs: Iterable[Input]) -> None:
         if one.path is not None and not one.path.exists():
             raise ReadingError(f"the input {one.location} is not there")
         names[one.name] = one
+
+
+def _is_same(one: Input, other: Input) -> bool:
+    """Whether two inputs are one file or directory, or have equal locations."""
+    if one.path is None or other.path is None:
+        return one.location == other.location
+    return one.path.resolve() == other.path.resolve()
+
+
+def _is_part(inner: Input, outer: Input) -> bool:
+    """Whether an input is a file or directory with Parquet that is read as a part of another."""
+    if inner.path is None or outer.path is None:
+        return False
+    path, directory = inner.path.resolve(), outer.path.resolve()
+    if directory not in path.parents or _is_hidden(path, directory):
+        return False
+    return inner.is_parquet and outer.is_parquet
 
 
 def are_small(inputs: Iterable[Input]) -> bool:
@@ -440,13 +465,13 @@ def _paths_of(one: Input, stream: str) -> list[Path]:
         return Archive(path).finished(stream)
     if path.is_file():
         return [path]
-    # As in Spark, names with these first characters are not data.
     every = [file for file in sorted(path.rglob("*.parquet")) if not file.is_dir()]
-    return [
-        file
-        for file in every
-        if not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
-    ]
+    return [file for file in every if not _is_hidden(file, path)]
+
+
+def _is_hidden(path: Path, directory: Path) -> bool:
+    """Whether a path below a directory is no data: as in Spark, by the first character of a name."""
+    return any(part.startswith((".", "_")) for part in path.relative_to(directory).parts)
 
 
 def _read_parquet(spark: SparkSession, one: Input, files: _Files, needed: Sequence[str]) -> DataFrame:
