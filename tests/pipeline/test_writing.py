@@ -17,6 +17,7 @@ from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.spark import reason
 from msmq.pipeline.writing.records import RecordBuilder, check_columns
 from msmq.pipeline.writing.repeated_rows import RepeatedRows
+from tests.faults.refused_commit import refusing
 from tests.faults.server import ServerProcess
 from tests.pipeline.spark_support import SparkTestCase
 
@@ -117,6 +118,15 @@ class BatchTests(WritingCase):
         self.server.client.create_queue(queue, {"transactional": True})
         self.write(self.orders(3), destination=queue)
         self.assertEqual(self.server.client.queue(queue)["messages"], 3)
+
+    def test_order_after_a_late_refusal(self) -> None:
+        """Rows after one whose commit fails are not sent before it, as a replay needs."""
+        expected = [f"order {number}".encode() for number in range(600)]
+        frame = self.orders(600).coalesce(1)
+        with refusing(self.server.data / "msmq.sqlite", b"order 300"):
+            self.assertIn("cannot write: refused", self.refused(frame, destination=ORDERS))
+        self.write(frame, destination=ORDERS)
+        self.assertEqual([one.body for one in self.received()], expected)
 
     def test_idempotent_by_key(self) -> None:
         """Messages sent again under their keys exist once; another C{key} sends new ones."""

@@ -66,7 +66,8 @@ class _Sending:
                 pass
             return Sent(len(sizes), sum(sizes))
         try:
-            for _ in self._client().send(records, pipelined=True, stop_at_refusal=False):
+            # A row that is refused is written again, and would be after these.
+            for _ in self._client().send(records, pipelined=True, stop_at_refusal=True):
                 pass
         except MQError as error:
             if error.status is Status.MQ_ERROR_SERVICE_NOT_AVAILABLE:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import sys
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +25,7 @@ from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.status import MQError
 from tests.builders import ALPHA, user_packet
+from tests.faults.refused_commit import refusing
 from tests.integration.test_control_socket import ORDERS, PROJECT, Command, CommandTestCase, reactor
 from tests.signed_messages import Fields
 
@@ -377,24 +376,14 @@ class ResumedTests(ImportTestCase):
         packets = [user_packet(body, message_id=number) for number, body in enumerate(expected, 1)]
         self.write("a.parquet", *packets, *self.numbered(*range(103, COUNT)))
         for queue in (TX, LOGGED):
-            with self.subTest(queue=queue), closing(sqlite3.connect(self.data / "msmq.sqlite")) as database:
-                # The next messages arrive while it counts.
-                database.execute(
-                    "CREATE VIEW slow AS WITH RECURSIVE counted(number) AS (SELECT 1 UNION ALL SELECT"
-                    " number + 1 FROM counted WHERE number < 500000) SELECT count(*) AS numbers FROM counted"
-                )
-                database.execute(
-                    "CREATE TRIGGER refuse BEFORE INSERT ON packet WHEN instr(NEW.content, x'72656675736564')"
-                    " BEGIN SELECT RAISE(ABORT, 'refused') FROM slow WHERE numbers > 0; END"
-                )
+            with self.subTest(queue=queue):
                 importer = self.importer(into=queue)
                 progress = ImportProgress(self.directory / "progress", importer.task)
-                with self.assertRaises(MQError):
-                    await deferToThread(importer.run, progress)
-                # This is stored after all that was sent.
-                await self.put(b"last", delivery=Delivery.RECOVERABLE)
-                database.execute("DROP TRIGGER refuse")
-                database.execute("DROP VIEW slow")
+                with refusing(self.data / "msmq.sqlite", b"refused"):
+                    with self.assertRaises(MQError):
+                        await deferToThread(importer.run, progress)
+                    # This is stored after all that was sent.
+                    await self.put(b"last", delivery=Delivery.RECOVERABLE)
                 again = self.importer(into=queue)
                 await deferToThread(again.run, progress)
                 rest = [b"%d" % number for number in range(103, COUNT)]
