@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -34,7 +34,7 @@ from msmq.pipeline.schema import VERSION, VERSION_KEY
 from msmq.pipeline.writing.queue_kinds import QueueKinds
 from msmq.structures.packet.message_class import class_name
 from msmq.structures.packet.user_message_view import UserMessageView
-from msmq.structures.status import MQError
+from msmq.structures.status import MessageTooLarge, MQError
 
 PROGRESS_NAME: Final = "_msmq_import"
 """The prefix of files with the progress of an import; readers of the data ignore them."""
@@ -238,6 +238,15 @@ def record_of(
     return StreamRecord(header, body + extension)
 
 
+_Sendable: TypeAlias = tuple[Row, StreamRecord]
+
+
+def _drained(rows: deque[_Sendable]) -> Iterator[_Sendable]:
+    """Take all of them, each when it is asked for."""
+    while rows:
+        yield rows.popleft()
+
+
 @attrs.define
 class Imported:
     """Result of an import.
@@ -349,6 +358,7 @@ class Importer:
         self._keep_express = keep_express
         self._kinds = QueueKinds(client)
         self._imported = Imported()
+        self._unnoted = 0
         self._destinations = ImportDestinations({}, {})
 
     @property
@@ -384,42 +394,78 @@ class Importer:
     def run(self, progress: ImportProgress) -> Imported:
         """Send all rows that are not accepted yet.
 
-        Files and destinations are checked before anything is sent.
+        Files and destinations are checked before anything is sent. A message that is too large for its
+        destination is skipped.
 
         @raise FilesError: a file cannot be read, or no message has a queue to go to.
         @raise MQError: a queue does not exist, a message is refused, or the connection is lost; the progress
             is stored.
         """
         self._find_destinations(progress)
-        waiting: deque[tuple[Row, StreamRecord]] = deque()
-
-        def records() -> Iterator[StreamRecord]:
-            for row, record in self._records(progress):
-                waiting.append((row, record))
-                yield record
-
-        unnoted = 0
+        records = self._records(progress)
+        again: deque[_Sendable] = deque()
         try:
-            for _ in self._client.send(
-                records(),
-                pipelined=True,
-                # Sent again, a refused message would be after these.
-                stop_at_refusal=True,
-                outstanding=self._outstanding,
-                is_import=True,
-            ):
-                row, record = waiting.popleft()
-                self._count(record)
-                progress.reach(row)
-                unnoted += 1
-                if unnoted == _NOTED_EVERY:
-                    progress.note()
-                    unnoted = 0
+            while True:
+                is_again = bool(again)
+                waiting: deque[_Sendable] = deque()
+                try:
+                    if is_again:
+                        self._send(_drained(again), waiting, progress, outstanding=1)
+                    else:
+                        self._send(records, waiting, progress, outstanding=self._outstanding)
+                except MessageTooLarge as error:
+                    # Messages are refused together, so which of them it is shows when each is sent alone.
+                    if is_again:
+                        row, _ = waiting.popleft()
+                        self._skip(row, str(error))
+                    again.extendleft(reversed(waiting))
+                else:
+                    if not is_again:
+                        break
         except BaseException:
             progress.note()
             raise
         progress.remove()
         return self._imported
+
+    def _send(
+        self,
+        records: Iterable[_Sendable],
+        waiting: deque[_Sendable],
+        progress: ImportProgress,
+        *,
+        outstanding: int,
+    ) -> None:
+        """Send rows, and record those that are accepted.
+
+        @param waiting: has the rows that were sent and are not accepted.
+        @raise MQError: a message is refused; no later one was sent. Or the connection is lost.
+        """
+
+        def messages() -> Iterator[StreamRecord]:
+            for row, record in records:
+                waiting.append((row, record))
+                yield record
+
+        for _ in self._client.send(
+            messages(),
+            pipelined=True,
+            # Sent again, a refused message would be after these.
+            stop_at_refusal=True,
+            outstanding=outstanding,
+            is_import=True,
+        ):
+            row, record = waiting.popleft()
+            self._count(record)
+            progress.reach(row)
+            self._unnoted += 1
+            if self._unnoted == _NOTED_EVERY:
+                progress.note()
+                self._unnoted = 0
+
+    def _skip(self, row: Row, reason: str) -> None:
+        self._imported.skipped += 1
+        self._on_skipped(row, reason)
 
     def _find_destinations(self, progress: ImportProgress | None) -> None:
         """Check all files, find the destinations, and report the queues that have none.
@@ -443,7 +489,7 @@ class Importer:
         destination = record.header["destination"]
         self._imported.messages[destination] = self._imported.messages.get(destination, 0) + 1
 
-    def _records(self, progress: ImportProgress | None) -> Iterator[tuple[Row, StreamRecord]]:
+    def _records(self, progress: ImportProgress | None) -> Iterator[_Sendable]:
         for row in self._rows(progress):
             self._on_rows(1)
             destination = self._destinations.of.get(row.topic)
@@ -460,8 +506,7 @@ class Importer:
                     key=key,
                 )
             except UnsendableRow as error:
-                self._imported.skipped += 1
-                self._on_skipped(row, str(error))
+                self._skip(row, str(error))
             else:
                 yield row, record
 

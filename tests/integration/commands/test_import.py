@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -388,6 +389,19 @@ class ResumedTests(ImportTestCase):
                 await deferToThread(again.run, progress)
                 rest = [b"%d" % number for number in range(103, COUNT)]
                 self.assertEqual(await self.everything(queue), [*expected, *rest])
+
+    async def test_too_large(self) -> None:
+        """A message that can never be stored is skipped by its row; it holds up none of those around it."""
+        large = [user_packet(bytes(150_000), message_id=number, recoverable=True) for number in (3, 5)]
+        few = self.numbered(1, 2, 4)
+        self.write("a.parquet", *few[:2], large[0], few[2], large[1], *self.numbered(*range(6, COUNT)))
+        narrow = ".\\private$\\narrow"
+        await self.service.create_queue(narrow, quota=100)
+        ended = await self.msmq("import", str(self.files), "--into", narrow)
+        self.assertEqual((ended.status, ended.errors.count("larger than all of it")), (1, 2))
+        self.assertEqual(re.findall(r"row (\d+)", ended.errors), ["3", "5"])
+        expected = [b"%d" % number for number in range(1, COUNT) if number not in (3, 5)]
+        self.assertEqual(await self.everything(narrow), expected)
 
     async def test_killed(self) -> None:
         """A process that is killed sends nothing twice when it is started again, with notes or without."""
