@@ -276,7 +276,8 @@ class CommandTests(SynchronousTestCase):
         output = self.directory / "quota"
         status, out, _ = self.run_job("quota", inputs[1], "--queues", str(queues), "--output", str(output))
         self.assertEqual(status, 0)
-        self.assertIn(r".\private$\orders (queue) at part is full since 2023-11-14 22:00:00", out)
+        self.assertIn(r".\private$\orders (queue) at part is full since 2023-11-14 22:00:00 (UTC)", out)
+        self.assertIn("All times of the report are in UTC.", out)
         status, _, err = self.run_job("quota", inputs[1], r"--quota=.\private$\ordres=5", "--output", "x")
         self.assertEqual(status, 1)
         self.assertIn(r"no input has that queue; did you mean .\private$\orders?", err)

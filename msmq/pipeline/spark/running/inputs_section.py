@@ -16,7 +16,10 @@ EVENTS: Final = "events"
 
 _WHO: Final = ("input", "queue manager", "location")
 _WHAT: Final = ("contents", "rows", "first offset", "last offset", "newest")
-_NEWEST: Final = "The newest row of each is the time up to which this report can know anything, in UTC."
+_NEWEST: Final = (
+    "The newest row of each is the time up to which this report can know anything."
+    " All times of the report are in UTC."
+)
 _ALLOWS_LOSS: Final = (
     "Rows that were trimmed while they were read, or are damaged in a store, are left out of this report"
     " (--allow-data-loss)."

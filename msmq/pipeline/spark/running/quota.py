@@ -154,11 +154,11 @@ def headline(forecasts: DataFrame, refused: Row | None, total: int) -> str:
     if soon is not None:
         place = f"{soon['queue']} ({soon['place']}) at {soon['store']}"
         if soon["held"] >= soon["quota"]:
-            return f"{verdict}; {place} is full since {time_text(soon['full_at'])}"
+            return f"{verdict}; {place} is full since {time_text(soon['full_at'])} (UTC)"
         # The input may end before that, and it need not have gone on.
         return (
             f"{verdict}; {place} is full at {time_text(soon['full_at'])} if it goes on as it did until"
-            f" {time_text(soon['last'])}"
+            f" {time_text(soon['last'])} (UTC)"
         )
     fullest = forecasts.where("filled IS NOT NULL").orderBy(F.desc("filled"), "store", "queue").first()
     if fullest is None:
