@@ -450,6 +450,9 @@ class CommandTests(SynchronousTestCase):
         (self.directory / "link").symlink_to(self.alpha.absolute())
         for again in (f"BETA={self.beta.parent.parent}/", f"LINK={self.directory / 'link'}"):
             self.refuse("is given twice", "loss", *inputs, "--input", again, *output)
+        loop = self.directory / "loop"
+        loop.symlink_to("loop")
+        self.refuse("loop is not there", "loss", *inputs, "--input", str(loop), *output)
         part = f"PART={self.beta.parent}"
         self.refuse("2023-11-14 is in the input", "loss", *inputs, "--input", part, *output)
         twins = [stores.write_log(self.directory / name, stores.estate()) for name in ("one", "twin")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -174,14 +175,19 @@ def _is_same(one: Input, other: Input) -> bool:
     """Whether two inputs are one file or directory, or have equal locations."""
     if one.path is None or other.path is None:
         return one.location == other.location
-    return one.path.resolve() == other.path.resolve()
+    return _real(one.path) == _real(other.path)
+
+
+def _real(path: Path) -> Path:
+    """The path without links; of a loop of links, which no input is, the path itself."""
+    return Path(os.path.realpath(path))
 
 
 def _is_part(inner: Input, outer: Input) -> bool:
     """Whether an input is a file or directory with Parquet that is read as a part of another."""
     if inner.path is None or outer.path is None:
         return False
-    path, directory = inner.path.resolve(), outer.path.resolve()
+    path, directory = _real(inner.path), _real(outer.path)
     if directory not in path.parents or _is_hidden(path, directory):
         return False
     return inner.is_parquet and outer.is_parquet
