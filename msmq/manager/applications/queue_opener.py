@@ -7,7 +7,7 @@ from msmq.manager.administration.queue_administration import Administration
 from msmq.manager.applications.arguments import check_opening, check_read, check_transaction
 from msmq.manager.applications.destinations import Destinations
 from msmq.manager.applications.open_queue import OpenQueue
-from msmq.manager.applications.reads import Reads
+from msmq.manager.applications.reads import CheckAgain, Reads
 from msmq.manager.applications.reservation import Reservation
 from msmq.manager.applications.sender import MessageSender
 from msmq.manager.applications.targets import outgoing_queue, readable_queue
@@ -93,9 +93,11 @@ class QueueOpener:
         transaction: ITransaction | None,
         size: int | None = None,
         after: int = -1,
+        check: CheckAgain | None = None,
     ) -> Reservation:
         """Open a queue for one read.
 
+        @param check: called again before a read that has waited gets its messages.
         @raise MQError: as L{msmq.manager.service.QueueManagerService.reserve}.
         """
         check_read(count, timeout, size, after)
@@ -106,7 +108,7 @@ class QueueOpener:
             core = None if transaction is None or peek else self._transactions.core(transaction)
             if core is not None:
                 check_usage(name, queue)
-            return await self._reserve(queue, count, timeout, peek, core, size, after)
+            return await self._reserve(queue, count, timeout, peek, core, size, after, check)
         finally:
             performer.forget_empty((queue,))
 
@@ -119,6 +121,7 @@ class QueueOpener:
         core: Transaction | None,
         size: int | None,
         after: int,
+        check: CheckAgain | None,
     ) -> Reservation:
         clock, model = self._performer.clock, self._performer.model
         descriptors = model.descriptors
@@ -151,6 +154,7 @@ class QueueOpener:
                 ),
                 is_peek=peek,
                 transaction=core,
+                check=check,
             )
         finally:
             if effects := descriptors.close(descriptor):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -46,6 +46,9 @@ class Lock:
 Read: TypeAlias = Callable[[Lock], Sequence[Effect]]
 """Begins a read of the model, with this tag and these locks."""
 
+CheckAgain: TypeAlias = Callable[[], Awaitable[None]]
+"""Raises L{MQError} if the caller may not have messages any more."""
+
 
 _LEAVING = (PositionState.REMOVING, PositionState.LEAVING, PositionState.DELETED)
 
@@ -58,10 +61,19 @@ class Reads:
         self._outbox = outbox
         self._tags = itertools.count()
 
-    async def run(self, read: Read, *, is_peek: bool, transaction: Transaction | None = None) -> Reservation:
+    async def run(
+        self,
+        read: Read,
+        *,
+        is_peek: bool,
+        transaction: Transaction | None = None,
+        check: CheckAgain | None = None,
+    ) -> Reservation:
         """Run a read, and return its messages; cancelling it loses no message.
 
         @param transaction: confirms or releases the messages; otherwise the holder of the reservation does.
+        @param check: called before a read that has waited gets its messages; they are returned to the queue
+            if it raises.
         @raise MQError: as the read raises it, or MQ_ERROR_TRANSACTION_SEQUENCE if the transaction has ended,
         or
             MQ_ERROR_MESSAGE_STORAGE_FAILED if a packet could not be read.
@@ -70,7 +82,7 @@ class Reads:
             transaction = None
         if transaction is not None:
             transaction.check_active()
-        positions, views = await self._find(read, is_peek, transaction)
+        positions, views = await self._find(read, is_peek, transaction, check)
         if transaction is not None:
             # A long transaction must not fill memory with stored packets, unless they are needed at the end.
             cache_unless_needed(self._performer.model.holdings, positions)
@@ -83,18 +95,23 @@ class Reads:
         )
 
     async def _find(
-        self, read: Read, is_peek: bool, transaction: Transaction | None
+        self, read: Read, is_peek: bool, transaction: Transaction | None, check: CheckAgain | None
     ) -> tuple[Sequence[MessagePosition], Sequence[UserMessageView]]:
         performer, model = self._performer, self._performer.model
+        has_waited = False
         while True:
             tag, now = next(self._tags), performer.clock.now()
             if transaction is None:
                 lock = Lock(tag, tag, None, now)
             else:
                 lock = Lock(tag, transaction, partial(_check_active, transaction), now)
-            positions = await performer.read(tag, partial(read, lock), now)
+            reading = performer.read(tag, partial(read, lock), now)
+            has_waited = has_waited or not reading.called
+            positions = await reading
             try:
                 views = await performer.load(positions)
+                if check is not None and has_waited:
+                    await check()
                 if transaction is not None:
                     # It covers the messages that the reader has received, not those on their way to it.
                     model.transacting.receive(transaction, positions)

@@ -183,18 +183,22 @@ class RestrictedQueueManager:
 
         Needs MQSEC_RECEIVE_MESSAGE, MQSEC_RECEIVE_JOURNAL_MESSAGE for a journal,
         MQSEC_RECEIVE_DEADLETTER_MESSAGE for dead letters, MQSEC_RECEIVE_JOURNAL_QUEUE_MESSAGE for the machine
-        journal; to peek, the right with PEEK in its name.
+        journal; to peek, the right with PEEK in its name. A read that has waited needs it again for what it
+        gets; without it the messages return to the queue.
         """
+        self._core.performer.check_running()
         found = self._find(queue)
-        await self._may(found, self._read_right(found, peek=peek))
-        return await self._service.reserve(
+        right = self._read_right(found, peek=peek)
+        await self._may(found, right)
+        return await self._applications.opening.reserve(
             queue,
-            count=count,
-            timeout=timeout,
-            peek=peek,
-            transaction=transaction,
-            size=size,
-            after=after,
+            count,
+            timeout,
+            peek,
+            transaction,
+            size,
+            after,
+            lambda: self._may(found, right),
         )
 
     async def dead_letters(self, limit: int = 1000) -> Sequence[MessageLocation]:

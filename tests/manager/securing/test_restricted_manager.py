@@ -383,6 +383,35 @@ class ActingTests(NodesTestCase):
             self.assertEqual(status, Status.MQ_ERROR_QUEUE_DELETED)
             self.assertEqual(self.service.inspection.queue(QUEUE).messages, 1)
 
+    def test_right_that_is_revoked_during_a_wait(self) -> None:
+        """A read that waits gets nothing that arrives once its right was revoked; the next reader does."""
+        exact = ".\\private$\\exact"
+        self.queue(self.beta, "exact", security=CLOSED, transactional=True)
+        transaction = self.service.begin()
+        waits: list[tuple[str, Doing]] = [
+            (QUEUE, lambda bob: bob.reserve(QUEUE)),
+            (QUEUE, lambda bob: bob.reserve(QUEUE, peek=True)),
+            (exact, lambda bob: bob.reserve(exact, transaction=transaction)),
+        ]
+        for path, doing in waits:
+            for is_revoked in (False, True):
+                self.run_to_end(self.service.access.allow(path, "bob", ["receive", "peek"]))
+                asked = Deferred.fromCoroutine(doing(self.bob))
+                self.assertNoResult(asked)
+                if is_revoked:
+                    self.run_to_end(self.service.access.revoke(path, "bob"))
+                message = Message(body=b"1", transactional=path == exact)
+                self.run_to_end(self.service.send(path, [message]))
+                if is_revoked:
+                    status = self.failureResultOf(asked, MQError).value.status
+                    self.assertEqual(status, Status.MQ_ERROR_ACCESS_DENIED)
+                else:
+                    self.successResultOf(asked).release()
+                if path == exact:
+                    self.run_to_end(transaction.commit() if is_revoked else transaction.abort())
+                    transaction = self.service.begin()
+                self.assertEqual(self.run_to_end(self.service.receive(path, timeout=0)).body, b"1")
+
     def test_unknown_accounts(self) -> None:
         """An unknown account cannot be impersonated; one that cannot be looked up has no rights."""
         asked = Deferred.fromCoroutine(self.service.acting_as("carol"))
