@@ -21,7 +21,7 @@ from msmq.manager.peers.foreign_sites import ForeignSites
 from msmq.manager.performer import Performer, PerformerListener
 from msmq.manager.states import as_changes
 from msmq.moment import Moment
-from msmq.persistence.changes import Change
+from msmq.persistence.changes import AppendEvent, Change
 from msmq.persistence.state_records import StateChange
 from msmq.queues.available_positions import PRIORITIES
 from msmq.queues.leaving.acknowledged import lock_acknowledged
@@ -31,13 +31,18 @@ from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PositionState
 from msmq.queues.queue import MessagePosition, Queue
 from msmq.settings import SessionSettings
+from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.internal.final_ack import FinalAck
 from msmq.structures.internal.order_ack import OrderAck
 from msmq.structures.packet.outgoing_message import OutgoingMessage
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
 from msmq.transfer.awaiting_final_acks import AwaitingFinalAcks
-from msmq.transfer.decisions.acknowledgement_decision import SequenceFacts, passed_event
+from msmq.transfer.decisions.acknowledgement_decision import (
+    SequenceFacts,
+    disputed_event,
+    passed_event,
+)
 from msmq.transfer.decisions.final_ack_decision import settlement_event
 from msmq.transfer.outgoing_stream import OutgoingStream
 from msmq.transfer.outgoing_streams import OutgoingStreams
@@ -296,6 +301,8 @@ class Sequences:
     async def _acknowledged(self, ack: OrderAck | FinalAck, address: str, is_verified: bool) -> None:
         now = self._performer.clock.now()
         if isinstance(ack, OrderAck):
+            if is_verified:
+                self._report_disputed(ack, now)
             result = self._streams.order_acknowledged(ack, now, is_verified=is_verified)
             if result is not None:
                 outcome = result[1]
@@ -351,10 +358,26 @@ class Sequences:
                     now,
                     is_former=stream.is_former,
                 )
-                self.log.warn(
-                    "messages that a receiver refuses hold up others: {reason}", reason=event.reason
-                )
-                self._events.record(event)
+                self._report(event)
+
+    def _report_disputed(self, ack: OrderAck, now: Moment) -> None:
+        """Report messages that their receiver drops, since another process has used their numbers."""
+        sequence = ack.tx_sequence_id.value
+        queue = self._streams.key_of(sequence)
+        stream = self._streams.find(queue)
+        if stream is None or not isinstance(queue, OutgoingQueue):
+            return
+        disputed = stream.disputed(ack.tx_sequence_number)
+        if disputed is not None:
+            source = self._performer.model.identifier
+            first, last = ((each.number, MessageIdentifier(source, each.message_id)) for each in disputed)
+            self._report(
+                disputed_event(queue.destination, first, last, sequence, ack.tx_sequence_number, now)
+            )
+
+    def _report(self, event: AppendEvent) -> None:
+        self.log.warn("messages that a receiver refuses hold up others: {reason}", reason=event.reason)
+        self._events.record(event)
 
     def kept(self, messages: Iterable[OutgoingMessage]) -> None:
         """The next hop has stored these messages. [MS-MQQB] 3.1.5.5.2."""

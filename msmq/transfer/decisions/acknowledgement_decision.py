@@ -20,6 +20,7 @@ import attrs
 from msmq.moment import Moment
 from msmq.persistence.changes import AppendEvent
 from msmq.quoting import quoted
+from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.internal.final_ack import FinalAck
 from msmq.structures.internal.order_ack import OrderAck
 from msmq.structures.names.direct_format_name import DirectFormatName
@@ -232,6 +233,33 @@ def passed_event(name: FormatName, sequence: int, count: int, now: Moment, *, is
             "restart the server, pause the queue, close its session, copy its messages with "
             f"transaction.sequence_id {sequence} to {name}, remove them, and resume it"
         )
+    return AppendEvent(now.wall, b"", "sequence_passed", reason, queue=str(name))
+
+
+def disputed_event(
+    name: FormatName,
+    first: tuple[int, MessageIdentifier],
+    last: tuple[int, MessageIdentifier],
+    sequence: int,
+    acknowledged: int,
+    now: Moment,
+) -> AppendEvent:
+    """The event of messages whose receiver has acknowledged numbers that were not sent since the start.
+
+    @param name: of their outgoing queue.
+    @param first: the number and identifier of the first message that is not acknowledged.
+    @param last: those of the last one that was sent.
+    @param acknowledged: the number that the receiver has acknowledged.
+    """
+    reason = (
+        f"the receiver of {name} has numbers up to {acknowledged} of the sequence {sequence}, of which this "
+        f"server has sent {last[0]}: it was resumed from a snapshot with its memory, or a copy of it is "
+        f"running. Of the messages {first[1]} to {last[1]}, numbers {first[0]} to {last[0]}, the receiver "
+        "has those that were sent before the snapshot, and drops the others as duplicates. They hold up all "
+        "later messages of the queue. Before any restart: pause the queue, close its session, copy its "
+        f"transactional messages that were not sent before the snapshot to {name}, in their order, remove "
+        "the originals, and resume it; then set the clock and restart the server, or stop the copy"
+    )
     return AppendEvent(now.wall, b"", "sequence_passed", reason, queue=str(name))
 
 

@@ -8,7 +8,7 @@ import re
 from msmq.queues.arriving.message import Message
 from msmq.structures.identifiers import TxSequenceID
 from tests.builders import ALPHA
-from tests.nodes.outgoing.senders import SenderTestCase
+from tests.nodes.outgoing.senders import TO_GAMMA, SenderTestCase
 from tests.nodes.outgoing.test_redirects import TO_BETA, MovingTestCase
 from tests.nodes.scripted import final_ack, order_ack
 from tests.nodes.support import ADDRESSES
@@ -222,3 +222,45 @@ class OtherQueueTests(SenderTestCase):
                 self.clock.advance(10)
         self.assertEqual(self.remaining(), 1)
         self.assertEqual(self.passed(), 0)
+
+
+class ResumedSenderTests(SenderTestCase):
+    """ALPHA was resumed from a snapshot with its memory: GAMMA has numbers that ALPHA has not sent since."""
+
+    def reports(self) -> list[str]:
+        stored = self.successResultOf(self.alpha.store.read_events(0, 1000))
+        return [each.event.reason for each in stored if each.event.event == "sequence_passed"]
+
+    def test_numbers_that_were_not_sent(self) -> None:
+        """New messages with them are not lost as duplicates: that is reported once, and they arrive once they
+        are copied.
+        """
+        self.put(b"1", b"2", b"3")
+        self.peer.acknowledge()
+        self.tell(order_ack(self.sequence(), 1))
+        sequence = self.sequence()
+        self.tell(order_ack(sequence, 5))
+        self.put(b"4", b"5", b"6")
+        for number in (5, 5, 6):
+            self.tell(order_ack(sequence, number))
+        self.tell(final_ack(self.peer.messages[-1]))
+        self.assertEqual(self.peer.bodies, [b"1", b"2", b"3"])
+        self.assertEqual(self.remaining(), 5)
+        [reason] = self.reports()
+        self.assertIn(f"numbers up to 5 of the sequence {sequence}, of which this server has sent", reason)
+        self.assertIn(f"\\{self.peer.messages[-1].message_id}, numbers 2 to 3, the receiver has", reason)
+        service = self.alpha.service
+        self.successResultOf(service.pause_outgoing(TO_GAMMA))
+        for session in service.inspection.sessions():
+            service.close_session(session.identifier)
+        self.clock.advance(60)
+        page = self.run_to_end(service.inspection.browse(TO_GAMMA))
+        found = [each.lookup_id for each in page.messages]
+        self.run_to_end(service.message_administration.copy(TO_GAMMA, found, TO_GAMMA))
+        self.run_to_end(service.message_administration.remove(TO_GAMMA, found))
+        self.successResultOf(service.resume_outgoing(TO_GAMMA))
+        self.clock.advance(60)
+        self.assertEqual(self.peer.bodies, [b"2", b"3", b"4", b"5", b"6"])
+        self.assertNotEqual(self.sequence(), sequence)
+        self.tell(order_ack(*self.peer.messages[-1].place[:2]))
+        self.assertEqual((self.remaining(), len(self.reports())), (0, 1))
