@@ -27,7 +27,7 @@ class Caller:
     @ivar uid: the user who connected to the unix socket, with C{gid} and C{pid}; C{None} elsewhere.
     @ivar login_uid: the user who logged in before becoming that user, with sudo for example, if the kernel
         records it. A process without a login may have set it, so it is a hint, and C{uid} is authoritative.
-    @ivar token_name: the name or the number of the token in the request; never the token.
+    @ivar token_name: the name of the token in the request; never the token.
     @ivar address: the network address of a remote caller.
     """
 

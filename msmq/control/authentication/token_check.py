@@ -156,10 +156,7 @@ class TokenCheck:
         return Moment(monotonic=self._clock.seconds(), wall=self._clock.seconds())
 
     def is_current(self, holder: TokenHolder) -> bool:
-        """Whether a token is still valid, with the same role.
-
-        Its name may be another one: a token without a name has that of its position in the file.
-        """
+        """Whether a token is still valid, with the same role; its name may be another one."""
         found = self._tokens.still(holder.digest)
         return found is not None and found.role == holder.role
 

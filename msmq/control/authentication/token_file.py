@@ -18,7 +18,7 @@ from msmq.control.authentication.tokens import TokenError, read_tokens
 class TokenHolder:
     """The holder of a token.
 
-    @ivar name: the name or the number of the token in logs and events.
+    @ivar name: the name of the token in logs and events.
     @ivar role: the rights.
     @ivar digest: the digest of the token.
     """

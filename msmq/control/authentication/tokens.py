@@ -14,6 +14,9 @@ from typing import Final
 from msmq.control.authentication.roles import Role
 from msmq.errors import MsmqError
 
+_NAME_DIGITS: Final = 8
+"""Hexadecimal digits of the digest that name a token without a name: too few to find a random token by."""
+
 SHORTEST: Final = 32
 """Minimum length of a token, in characters."""
 LONGEST: Final = 512
@@ -55,8 +58,9 @@ def read_tokens(path: Path) -> list[ApiToken]:
     """Read the tokens of a file: C{NAME ROLE TOKEN}, one a line.
 
     C{NAME TOKEN} and C{TOKEN}, as earlier versions had them, have the role C{admin}, except that a token
-    which is named as a role has that role. A token without a name is named by its number. The length of names
-    is limited, so that a token in the position of a name is refused instead of logged.
+    which is named as a role has that role. A token without a name is named by the first digits of its SHA-256
+    digest, since its position changes with other lines of the file. The length of names is limited, so that a
+    token in the position of a name is refused instead of logged.
 
     @raise TokenError: the file cannot be read, is readable or writable by all users, has a line that is not a
         token, or has a token twice with different names or roles.
@@ -94,7 +98,7 @@ def _token(path: Path, number: int, words: list[bytes]) -> ApiToken:
             f"token file {path}: token {number} must have {SHORTEST} to {LONGEST} visible characters of ASCII"
         )
     if not words:
-        return ApiToken(text, f"unnamed token {number}", Role.ADMIN)
+        return ApiToken(text, f"unnamed token {sha256(text).hexdigest()[:_NAME_DIGITS]}", Role.ADMIN)
     name, *roles = words
     if len(roles) > 1 or len(name) >= SHORTEST or not _VISIBLE.issuperset(name):
         raise TokenError(

@@ -26,7 +26,7 @@ from msmq.persistence.changes import AppendEvent
 from msmq.testing.access_control import MemoryAccessControl
 from msmq.windows.well_known_sids import ADMINISTRATORS
 from tests.control import support
-from tests.control.callers.test_token_check import OTHER, TOKEN, authentication, token_file
+from tests.control.callers.test_token_check import OTHER, TOKEN, authentication, token_file, unnamed
 from tests.control.support import DEAD_LETTERS, ORDERS, Answer, ControlTestCase, resource
 
 ME = f"uid {os.getuid()} ({pwd.getpwuid(os.getuid()).pw_name})"
@@ -288,14 +288,23 @@ class CallerTests(SynchronousTestCase):
 
 
 class TokenNameTests(AuditTestCase):
-    """The token of a caller is shown by its name, or its number."""
+    """The token of a caller is shown by its name, or the beginning of its digest."""
 
     def test_file(self) -> None:
         """A name stands before its token; files without any are what they were."""
         names = [token.name for token in read_tokens(token_file(self, TOKEN, f" billing\t{OTHER} "))]
-        self.assertEqual(names, ["unnamed token 1", "token billing"])
+        self.assertEqual(names, [unnamed(TOKEN), "token billing"])
         [token] = read_tokens(token_file(self, f"billing {TOKEN}"))
         self.assertEqual(token.authorization, f"Bearer {TOKEN}")
+
+    def test_moved_in_the_file(self) -> None:
+        """A token without a name keeps what stands for it when lines are added to the file or removed."""
+        path = token_file(self, TOKEN, OTHER)
+        former = {token.digest: token.name for token in read_tokens(path)}
+        self.assertEqual(len(set(former.values())), 2)
+        path.write_text(f"{OTHER}\n")
+        [left] = read_tokens(path)
+        self.assertEqual(left.name, former[left.digest])
 
     def test_refused(self) -> None:
         """A token itself is never used as a name, in any field; nothing of it is shown."""
@@ -324,7 +333,7 @@ class TokenNameTests(AuditTestCase):
         purged = f": done: queue purge {ORDERS} (0 messages)"
         self.assertEqual(
             self.reported(),
-            [f"token billing from 192.0.2.1{purged}", f"unnamed token 2 from 192.0.2.1{purged}"],
+            [f"token billing from 192.0.2.1{purged}", f"{unnamed(OTHER)} from 192.0.2.1{purged}"],
         )
         for secret in (TOKEN, OTHER):
             self.assertNotIn(secret, "".join(self.all))

@@ -33,6 +33,11 @@ OTHER = "fedcba9876543210fedcba9876543210"
 WRONG = TOKEN[:-1] + "g"
 
 
+def unnamed(token: str) -> str:
+    """How a token without a name is shown."""
+    return f"unnamed token {sha256(token.encode()).hexdigest()[:8]}"
+
+
 def token_file(test: Any, *lines: str, mode: int = 0o600) -> Path:
     """A file with these lines."""
     path = Path(test.mktemp())
@@ -197,7 +202,7 @@ class GuessTests(SynchronousTestCase):
         self.assertEqual(self.wait("192.0.2.1", TOKEN), 0)
         for _ in range(FREE + 1):
             self.wait("192.0.2.1")
-        self.assertEqual(self.tokens.holder(TOKEN.encode(), "192.0.2.1").name, "unnamed token 1")
+        self.assertEqual(self.tokens.holder(TOKEN.encode(), "192.0.2.1").name, unnamed(TOKEN))
         self.assertEqual(self.wait("192.0.2.1", OTHER), 1)
 
     def test_removed_token(self) -> None:
@@ -206,13 +211,13 @@ class GuessTests(SynchronousTestCase):
         self.file.write_text(f"{OTHER}\n")
         for _ in range(2 * FREE):
             self.assertEqual(self.wait("192.0.2.1", TOKEN), 0)
-        self.assertEqual(self.tokens.holder(OTHER.encode(), "192.0.2.1").name, "unnamed token 1")
+        self.assertEqual(self.tokens.holder(OTHER.encode(), "192.0.2.1").name, unnamed(OTHER))
 
     def test_token_removed_before_a_restart(self) -> None:
         """A program that repeats its wrong token guesses once; the new token of its host is read."""
         for _ in range(2 * FREE):
             self.assertEqual(self.wait("192.0.2.1", WRONG), 0)
-        self.assertEqual(self.tokens.holder(OTHER.encode(), "192.0.2.1").name, "unnamed token 2")
+        self.assertEqual(self.tokens.holder(OTHER.encode(), "192.0.2.1").name, unnamed(OTHER))
         waits = [self.wait("192.0.2.1") for _ in range(FREE + 1)]
         self.assertEqual(waits, [0] * FREE + [1])
 

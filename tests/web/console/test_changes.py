@@ -177,7 +177,7 @@ class QueueChangeTests(ChangeTestCase):
 
     def test_delete_of_another_queue(self) -> None:
         """A queue that got the path of the page's queue, which was deleted, is not deleted in its place."""
-        hidden = self.hidden(f"/queue?{self.here}", "listed", "identifier")
+        hidden = self.hidden(f"/queue?{self.here}", "listed", "identifier", "arrived")
         self.run_now(self.alpha.service.delete_queue(ORDERS))
         self.make_queue()
         self.put(ORDERS, b"of another owner")
@@ -187,10 +187,23 @@ class QueueChangeTests(ChangeTestCase):
         )
         self.assertEqual(self.bodies_of(ORDERS), [b"of another owner"])
 
+    def test_delete_with_exchanged_messages(self) -> None:
+        """A queue is not deleted when messages have arrived, even if as many have left it."""
+        hidden = self.hidden(f"/queue?{self.here}", "listed", "identifier", "arrived")
+        found = self.run_now(self.alpha.service.inspection.browse(ORDERS)).messages
+        remove = self.alpha.service.message_administration.remove
+        self.run_now(remove(ORDERS, [each.lookup_id for each in found]))
+        page, fields = f"/queue/delete?{self.here}", (("confirmed", ORDERS), *hidden)
+        self.put(ORDERS, b"new")
+        self.refused(
+            page, 400, "messages have arrived since the page was loaded: nothing is deleted", *fields
+        )
+        self.assertEqual(self.bodies_of(ORDERS), [b"new"])
+
     def test_delete_is_confirmed(self) -> None:
         """A queue is deleted when its path was typed in, and not when messages arrived after the page."""
         page = f"/queue/delete?{self.here}"
-        hidden = self.hidden(f"/queue?{self.here}", "listed", "identifier")
+        hidden = self.hidden(f"/queue?{self.here}", "listed", "identifier", "arrived")
         self.refused(page, 400, "the path that was typed in is not", ("confirmed", "orders"), *hidden)
         text = "3 messages now, and 0 on the page"
         self.refused(page, 400, text, ("confirmed", ORDERS), ("listed", "0"), *hidden[1:])
@@ -201,7 +214,7 @@ class QueueChangeTests(ChangeTestCase):
     def test_delete_with_a_failing_store(self) -> None:
         """The queue is deleted, and the page says that the store is retried."""
         self.put(ORDERS, b"kept", delivery=Delivery.RECOVERABLE)
-        fields = ("confirmed", ORDERS), *self.hidden(f"/queue?{self.here}", "listed", "identifier")
+        fields = ("confirmed", ORDERS), *self.hidden(f"/queue?{self.here}", "listed", "identifier", "arrived")
         self.disk.is_broken = True
         text = self.done(f"/queue/delete?{self.here}", *fields)
         self.assertIn("the store fails, and is retried", text)
@@ -396,7 +409,10 @@ class StalePageTests(ChangeTestCase):
             ("/queue/pause", ()),
             ("/queue/set", (("label", "new"),)),
             ("/queue/purge", (("messages", "3"), ("listed", "3"), ("last", "9"))),
-            ("/queue/delete", (("confirmed", ORDERS), ("listed", "3"), ("identifier", str(UUID(int=1))))),
+            (
+                "/queue/delete",
+                (("confirmed", ORDERS), ("listed", "3"), ("identifier", str(UUID(int=1))), ("arrived", "3")),
+            ),
             ("/queue/replay", (("into", ORDERS),)),
         ):
             self.refused(f"{page}?{here}", 404, "MQ_ERROR_QUEUE_NOT_FOUND", *fields)

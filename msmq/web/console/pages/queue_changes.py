@@ -127,11 +127,9 @@ class QueueChanges:
 
     @app.route("/queue/delete", methods=["POST"])
     async def delete(self, request: WebRequest) -> bytes:
-        """Delete the queue of the page, if its path was typed in, and it has no more messages than were
-        listed.
-        """
+        """Delete the queue of the page, if its path was typed in, and no message has arrived since."""
         path, form = _path(request), ChangeForm(request)
-        typed, listed = form.text("confirmed"), form.number("listed")
+        typed, listed, arrived = form.text("confirmed"), form.number("listed"), form.number("arrived")
         identifier = guid("identifier", form.text("identifier"))
         form.end()
 
@@ -145,6 +143,11 @@ class QueueChanges:
                     " load the page again"
                 )
             check_not_more(held(queue), listed, "deleted")
+            # As many others may have left the queue meanwhile; a restart counts from 0 again.
+            if queue.sent_total != arrived:
+                raise _refused(
+                    "messages have arrived since the page was loaded: nothing is deleted; load the page again"
+                )
             try:
                 await self._manager.delete_queue(path)
             except DeletionPending:
