@@ -80,6 +80,7 @@ async def _measure(reactor: Any, count: int) -> list[tuple[float, float, int]]:
             bridges=NoBridges(),
             drains=manager.drains,
             shadows=NoShadows(),
+            certificates=tuple,
         )
         found = [await _scrape(exposition, clock) for _ in range(ROUNDS)]
         await server.stopService()

@@ -22,5 +22,8 @@ SLOW_COMMIT: Final = 0.5
 FAILURE_COUNTS: Final = 90.0
 """Seconds for which a failed commit, which is retried meanwhile, is an alarm and makes a server unready."""
 
+EXPIRES_SOON: Final = 30 * 86400.0
+"""Seconds before the expiry of a TLS certificate from which on it is an alarm."""
+
 UNREACHED: Final = frozenset({"WAITING", "NEED VALIDATION"})
 """States of an outgoing queue whose next hop is not reached or not known."""

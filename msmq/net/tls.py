@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -175,6 +176,23 @@ class _CurrentCreator:
         return self.current.serverConnectionForTLS(tlsProtocol)
 
 
+def _not_after(certificate: Any) -> float | None:
+    """When a certificate of OpenSSL expires; C{None} if that cannot be read."""
+    try:
+        return datetime.strptime(certificate.get_notAfter().decode("ascii"), "%Y%m%d%H%M%S%z").timestamp()
+    except (AttributeError, ValueError):
+        return None
+
+
+def _not_after_of(path: Path) -> float | None:
+    """When the certificate in a file expires, the first one of a chain."""
+    try:
+        return _not_after(Certificate.loadPEM(path.read_bytes()).original)
+    except Exception:
+        # The provider of TLS has read the file itself, and decides alone whether it can be used.
+        return None
+
+
 @implementer(IStreamServerEndpoint, IReloadableTls)
 @attrs.define(eq=False)
 class TlsServerEndpoint:
@@ -185,6 +203,7 @@ class TlsServerEndpoint:
     identity: TlsIdentity
     pins: frozenset[str]
     tcp: IStreamServerEndpoint
+    not_after: float | None = attrs.field(default=None, init=False)
     _creator: _CurrentCreator | None = attrs.field(default=None, init=False)
 
     def listen(self, protocolFactory: IProtocolFactory) -> Deferred[IListeningPort]:
@@ -193,15 +212,18 @@ class TlsServerEndpoint:
         @raise TlsError: they cannot be used.
         """
         creator = self._creator = _CurrentCreator(self.tls.server(self.identity, self.pins))
+        self.not_after = _not_after_of(self.identity.certificate)
         return self.tcp.listen(_Encrypting(creator, False, protocolFactory, self.reactor))
 
     def read_again(self) -> Callable[[], None]:
         """See L{IReloadableTls.read_again}."""
         read = self.tls.server(self.identity, self.pins)
+        not_after = _not_after_of(self.identity.certificate)
 
         def use() -> None:
             if self._creator is not None:
                 self._creator.current = read
+                self.not_after = not_after
 
         return use
 
@@ -216,6 +238,11 @@ class SslFiles:
     def __init__(self, read: Callable[[], CertificateOptions]) -> None:
         self._read = read
         self._current = read()
+
+    @property
+    def not_after(self) -> float | None:
+        """See L{IReloadableTls}."""
+        return _not_after(self._current.certificate)
 
     def getContext(self) -> Any:
         """The context with which OpenSSL creates a connection."""
@@ -247,6 +274,11 @@ class SslServerEndpoint:
     ) -> None:
         self._files = SslFiles(read)
         self._listening = SSL4ServerEndpoint(reactor, port, self._files, backlog, interface)
+
+    @property
+    def not_after(self) -> float | None:
+        """See L{IReloadableTls}."""
+        return self._files.not_after
 
     def listen(self, protocolFactory: IProtocolFactory) -> Deferred[IListeningPort]:
         """Listen with the files as they were read when the endpoint was created."""

@@ -31,6 +31,7 @@ from msmq.control.authentication.token_authentication import TokenAuthentication
 from msmq.control.authentication.token_check import TokenSite
 from msmq.control.authentication.token_file import TokenFile
 from msmq.control.authentication.tokens import TokenError
+from msmq.control.server.alarms.certificate_watch import CertificateWatch
 from msmq.control.server.server_configuration import (
     NO_SOURCE,
     ConfigurationReport,
@@ -44,6 +45,7 @@ from msmq.interfaces.plugins import DirectoryContext
 from msmq.interfaces.routing import IRouter
 from msmq.interfaces.security.access import IAccessControl
 from msmq.interfaces.security.gate import IGate
+from msmq.interfaces.security.tls import EndpointCertificate
 from msmq.interfaces.server_program import IServerProgram
 from msmq.interfaces.session_policy import ISessionPolicy
 from msmq.interfaces.standby import IOwnedStore
@@ -250,6 +252,10 @@ class Server(StagedService):
 
         return configuration_report(self.configuration, following)
 
+    def certificates(self) -> Sequence[EndpointCertificate]:
+        """The TLS certificates of its endpoints, as they are presented now."""
+        return self._ports.certificates(self._clock.now().wall)
+
     def _read(self) -> Configuration:
         if self._source is None:
             raise MQError(Status.MQ_ERROR_UNSUPPORTED_OPERATION, NO_SOURCE)
@@ -363,6 +369,9 @@ class Server(StagedService):
         if parts.archive is not None:
             self._undo.append(parts.archive.stop)
             parts.archive.start()
+        watch = CertificateWatch(self._reactor, self.certificates)
+        watch.start()
+        self._undo.append(watch.stop)
         name = configuration.queue_manager.name
         self._log_line(f"queue manager {name}, identifier {braced(identifier)}")
         self._log_line(f"listens on {', '.join(self.addresses) or 'no address'}")

@@ -10,7 +10,7 @@ from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IReactorTime
 
 from msmq.errors import MsmqError
-from msmq.interfaces.security.tls import IReloadableTls, ITls, TlsError
+from msmq.interfaces.security.tls import EndpointCertificate, IReloadableTls, ITls, TlsError
 from msmq.net.discovery import DiscoveryServerProtocol
 from msmq.net.endpoints import DatagramEndpoint, StreamEndpoint, server_endpoint, socket_text
 from msmq.net.ping import PingReactor, PingResponderProtocol
@@ -50,6 +50,17 @@ class ServerPorts:
         """The server stops: it has no addresses, and no endpoint to reload."""
         self._addresses.clear()
         self.reloadable.clear()
+
+    def certificates(self, now: float) -> list[EndpointCertificate]:
+        """The certificates of the endpoints whose expiry is known.
+
+        @param now: seconds since 1970-01-01 UTC.
+        """
+        return [
+            EndpointCertificate(endpoint=key, not_after=end, remaining=end - now)
+            for key, endpoint in self.reloadable.items()
+            if (end := endpoint.not_after) is not None
+        ]
 
     async def listen(
         self, key: str, endpoint: StreamEndpoint, factory: IProtocolFactory, tls: ITls | None

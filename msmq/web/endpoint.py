@@ -100,6 +100,7 @@ class WebEndpoint:
             drains=manager.drains,
             archive=archive,
             shadows=NoShadows() if shadows is None else shadows,
+            certificates=control.configuration.certificates,
         )
 
         def current_readiness(*, names_files: bool = True) -> Readiness:

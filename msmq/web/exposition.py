@@ -17,6 +17,7 @@ from twisted.python.failure import Failure
 from msmq.interfaces.archive import IArchive
 from msmq.interfaces.bridges import IBridges
 from msmq.interfaces.drains import IDrains
+from msmq.interfaces.security.tls import EndpointCertificate
 from msmq.interfaces.shadows import IShadows
 from msmq.interfaces.storage import IMessageStore, IStoreVerification
 from msmq.manager.administration.inspection import ManagerInspection
@@ -26,6 +27,7 @@ from msmq.web.metered_store import MeteredStore
 from msmq.web.metrics import (
     ARCHIVE_METRICS,
     BRIDGE_METRICS,
+    CERTIFICATES,
     COMMIT_BUCKETS,
     COMMIT_SECONDS,
     DRAIN_METRICS,
@@ -107,6 +109,7 @@ class Exposition:
     @param drains: the queues that are drained.
     @param archive: the archive of the server.
     @param shadows: the queues with a shadow.
+    @param certificates: returns the TLS certificates of the endpoints.
     """
 
     def __init__(
@@ -121,7 +124,9 @@ class Exposition:
         drains: IDrains,
         archive: IArchive,
         shadows: IShadows,
+        certificates: Callable[[], Sequence[EndpointCertificate]],
     ) -> None:
+        self._certificates = certificates
         self._shadows = shadows
         self._archive = archive
         self._bridges = bridges
@@ -173,6 +178,8 @@ class Exposition:
             for metric, find in SERVER_METRICS.items():
                 parts.append(exposed(metric, find(measurements)))
         parts.append(exposed(RELOADS, [((result,), n) for result, n in sorted(self._reloads.items())]))
+        ends = [((each.endpoint,), each.remaining) for each in self._certificates()]
+        parts.append(exposed(CERTIFICATES, ends))
         if routes := self._bridges.summaries():
             for route_metric, count in BRIDGE_METRICS.items():
                 parts.append(exposed(route_metric, [((each.name,), count(each)) for each in routes]))

@@ -406,6 +406,12 @@ SERVER_METRICS: Final[Mapping[Metric, Callable[[Measurements], Samples]]] = {
 
 RELOADS: Final = _counter("msmq_config_reloads_total", "Reloads of the configuration.", "result")
 
+CERTIFICATES: Final = _gauge(
+    "msmq_certificate_remaining_seconds",
+    "Time until the TLS certificate of an endpoint expires; negative after that.",
+    "endpoint",
+)
+
 STORE_COMMITS: Final = _counter("msmq_store_commits_total", "Commits of the message store that succeeded.")
 STORE_FAILURES: Final = _counter("msmq_store_failures_total", "Commits of the message store that failed.")
 STORE_BYTES: Final = _gauge("msmq_store_bytes", "Size of the files of the message store.")
@@ -439,6 +445,7 @@ ALL_METRICS: Final = (
     *OUTGOING_METRICS,
     *SERVER_METRICS,
     RELOADS,
+    CERTIFICATES,
     *BRIDGE_METRICS,
     *ARCHIVE_METRICS,
     *DRAIN_METRICS,

@@ -17,6 +17,7 @@ from twisted.internet.defer import Deferred
 from msmq.cli.options import Settings
 from msmq.control.client import locations
 from msmq.control.client.client import ControlClient
+from msmq.control.server.factory import make_site
 from msmq.interfaces.standby import StandbyState
 from msmq.queues.arriving.message import Message
 from msmq.queues.machine_quota import QuotaKind
@@ -27,6 +28,7 @@ from msmq.testing.clock import ManualClock
 from tests.cli.served import MemoryLocation, ServedCommandTestCase
 from tests.cli.support import CommandTestCase
 from tests.control.support import ORDERS
+from tests.control.test_alarms import Certified
 
 
 class PerformanceDataTests(ServedCommandTestCase):
@@ -47,6 +49,38 @@ class PerformanceDataTests(ServedCommandTestCase):
         path = self.make_queue("it's=a|b")
         [found] = self.msmq("check", "--queue", path, "--json").objects
         self.assertIn("'messages .\\private$\\it''s-a/b'=0;;;0", found["perfdata"])
+
+
+class CertificateTests(ServedCommandTestCase):
+    """TLS certificates of the server that expire."""
+
+    remaining = 30 * 86400.0 - 1
+
+    def setUp(self) -> None:
+        super().setUp()
+        site = make_site(
+            self.service,
+            configuration=Certified(lambda: self.remaining),
+            members=self.members(),
+            clock=self.clock.reactor,
+        )
+        client = ControlClient(MemoryLocation(site, self.clock))
+        self.patch(Settings, "_client_at", lambda settings, place, option: client)
+
+    def test_thresholds(self) -> None:
+        """It is a warning from the chosen number of days on, and critical after the expiry."""
+        what = "the TLS certificate of listen.web expire"
+        at = "at 2027-01-15T08:00:00+00:00"
+        for remaining, arguments, status, text in (
+            (30 * 86400.0, (), 0, "MSMQ OK"),
+            (30 * 86400.0 - 1, (), 1, f"{what}s in 30 day(s), {at}"),
+            (30 * 86400.0 - 1, ("--certificate-days", "7"), 0, "MSMQ OK"),
+            (-1.0, ("--certificate-days", "0"), 2, f"{what}d {at}"),
+        ):
+            self.remaining = remaining
+            ended = self.msmq("check", *arguments)
+            self.assertEqual(ended.status, status, ended.output)
+            self.assertIn(text, ended.output)
 
 
 class AbsentServerTests(CommandTestCase):

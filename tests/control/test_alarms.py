@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
 
-from msmq.alarm_limits import FAILURE_COUNTS, OLD
+from msmq.alarm_limits import EXPIRES_SOON, FAILURE_COUNTS, OLD
 from msmq.control.server.alarms.alarm_resources import MOST_ALARMS
 from msmq.control.server.alarms.manager_alarms import AlarmSeverity, QueueAlarms, server_alarms
 from msmq.control.server.factory import make_site
 from msmq.control.server.server_configuration import NoServerConfiguration
 from msmq.interfaces.manager.summaries import DirectoryStatus
+from msmq.interfaces.security.tls import EndpointCertificate
 from msmq.interfaces.storage import CommitTimes
 from tests.control.support import ORDERS, ControlTestCase
 from tests.control.test_archive import SUMMARY
@@ -93,6 +95,58 @@ class AlarmResourceTests(ControlTestCase):
         self.assertEqual(alarm["text"], "route out is waiting: 127.0.0.1:5672 refused the login")
 
 
+class CertificateAlarmTests(ControlTestCase):
+    """TLS certificates that expire."""
+
+    remaining = EXPIRES_SOON
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.site = make_site(
+            self.service,
+            configuration=Certified(lambda: self.remaining),
+            members=self.members(),
+            clock=self.clock.reactor,
+        )
+
+    def alarm(self) -> tuple[int, str, str, str]:
+        """Severity, kind, subject and text of the only alarm."""
+        (alarm,) = self.call("GET", "/v1/alarms").json["alarms"]
+        return alarm["severity"], alarm["kind"], alarm["subject"], alarm["text"]
+
+    def test_soon_and_after(self) -> None:
+        """From 30 days before its expiry a certificate is a warning, after it critical."""
+        self.assertEqual(self.call("GET", "/v1/alarms").json["alarms"], [])
+        self.remaining = EXPIRES_SOON - 1
+        text = "the TLS certificate of listen.web expires in 29 d 23 h"
+        self.assertEqual(self.alarm(), (1, "certificate", "listen.web", text))
+        self.remaining = -1.0
+        text = "the TLS certificate of listen.web has expired"
+        self.assertEqual(self.alarm(), (2, "certificate", "listen.web", text))
+
+    def test_status(self) -> None:
+        """The status has when it expires, and the seconds until then."""
+        self.assertEqual(
+            self.call("GET", "/v1/status").json["certificates"],
+            [{"endpoint": "listen.web", "not_after": "2027-01-15T08:00:00+00:00", "remaining": EXPIRES_SOON}],
+        )
+
+
+class Certified(NoServerConfiguration):
+    """A server with a certificate.
+
+    @param remaining: returns the seconds until it expires.
+    """
+
+    def __init__(self, remaining: Callable[[], float]) -> None:
+        self._remaining = remaining
+
+    def certificates(self) -> Sequence[EndpointCertificate]:
+        return [
+            EndpointCertificate(endpoint="listen.web", not_after=1_800_000_000.0, remaining=self._remaining())
+        ]
+
+
 class ServerAlarmTests(ControlTestCase):
     """The alarms about the server as a whole."""
 
@@ -102,12 +156,12 @@ class ServerAlarmTests(ControlTestCase):
 
     def only(self, **changes: Any) -> tuple[AlarmSeverity, str, str]:
         """Severity, kind and text of the only alarm of a server that differs from a calm one so."""
-        (alarm,) = server_alarms(attrs.evolve(self.calm, **changes), (), None)
+        (alarm,) = server_alarms(attrs.evolve(self.calm, **changes), (), None, ())
         return alarm.severity, alarm.kind, alarm.text
 
     def test_calm(self) -> None:
         """A server that works has none."""
-        self.assertEqual(server_alarms(self.calm, (), None), [])
+        self.assertEqual(server_alarms(self.calm, (), None, ()), [])
 
     def test_states(self) -> None:
         """A server that does not run, is offline, full, or may be a clone says so."""
@@ -136,7 +190,7 @@ class ServerAlarmTests(ControlTestCase):
         )
         self.assertEqual(self.only(directory=attrs.evolve(away, problem=""))[2][-13:], "no answer yet")
         reached = attrs.evolve(self.calm, directory=attrs.evolve(away, reached=True))
-        self.assertEqual(server_alarms(reached, (), None), [])
+        self.assertEqual(server_alarms(reached, (), None, ()), [])
         self.assertIn("2 changes in", self.only(directory_differences=["a", "b"])[2])
 
     def test_store(self) -> None:
@@ -147,7 +201,7 @@ class ServerAlarmTests(ControlTestCase):
             self.only(store=little)[1:], ("disk_space", "the file system of the store has 99 B left, 10%")
         )
         enough = attrs.evolve(little, free_bytes=100)
-        self.assertEqual(server_alarms(attrs.evolve(self.calm, store=enough), (), None), [])
+        self.assertEqual(server_alarms(attrs.evolve(self.calm, store=enough), (), None, ()), [])
         times = CommitTimes(
             commits=1, failures=0, measured=1, median=0.1, p99=0.6, longest=0.6, since_failure=None
         )
@@ -156,7 +210,7 @@ class ServerAlarmTests(ControlTestCase):
         self.assertEqual(self.only(store=attrs.evolve(store, commit_times=failed))[1], "store_failed")
         long_ago = attrs.evolve(failed, since_failure=FAILURE_COUNTS)
         calm = attrs.evolve(self.calm, store=attrs.evolve(store, commit_times=long_ago))
-        self.assertEqual(server_alarms(calm, (), None), [])
+        self.assertEqual(server_alarms(calm, (), None, ()), [])
 
     def test_archive(self) -> None:
         """An archive that is not written says why, and one that is late how late."""
@@ -164,10 +218,10 @@ class ServerAlarmTests(ControlTestCase):
             ({"condition": "failed", "reason": "it belongs to another server"}, "another server"),
             ({"is_late": True, "lag": 125.0}, "what arrived 2 min 5 s ago"),
         ):
-            [alarm] = server_alarms(self.calm, (), attrs.evolve(SUMMARY, **changes))
+            [alarm] = server_alarms(self.calm, (), attrs.evolve(SUMMARY, **changes), ())
             self.assertEqual((alarm.kind, alarm.subject), ("archive", SUMMARY.directory))
             self.assertIn(words, alarm.text)
-        self.assertEqual(server_alarms(self.calm, (), SUMMARY), [])
+        self.assertEqual(server_alarms(self.calm, (), SUMMARY, ()), [])
 
     def test_quotas(self) -> None:
         """The quota of all messages is a warning from nine tenths on, and critical when it is used up."""
@@ -190,7 +244,7 @@ class ServerAlarmTests(ControlTestCase):
         """What is critical comes before warnings, whatever it is about."""
         status = attrs.evolve(self.calm, throttled=True, connection_active=False, dead_letters=2)
         routes = [attrs.evolve(ROUTE, condition=each) for each in ("running", "paused", "stopped")]
-        found = server_alarms(status, routes, None)
+        found = server_alarms(status, routes, None, ())
         self.assertEqual([alarm.kind for alarm in found], ["store_full", "offline", "bridge", "dead_letters"])
         self.assertIn("msmq bridge resume out", found[2].action)
 

@@ -9,15 +9,21 @@ import socket
 import ssl
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import attrs
+from cryptography.x509 import load_pem_x509_certificate
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import Clock
 from twisted.internet.threads import deferToThread
+from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
+from msmq.alarm_limits import EXPIRES_SOON
+from msmq.control.server.alarms.certificate_watch import INTERVAL, CertificateWatch
+from msmq.interfaces.security.tls import EndpointCertificate
 from msmq.manager.securing.trusted_peers import Unauthenticated
 from msmq.queues.arriving.message import Message
 from msmq.service.configuration import ConfigurationSource, Overrides, load
@@ -33,6 +39,39 @@ from tests.servers.certificates import make_credentials
 TOKEN = "0123456789abcdef0123456789abcdef"
 OFF = '[listen]\nping = "off"\ndiscovery = "off"\n'
 CLOSED = f'{OFF}session = "off"\n'
+
+
+class CertificateWatchTests(SynchronousTestCase):
+    """The log lines about certificates that expire."""
+
+    def test_once_a_day(self) -> None:
+        """From 30 days before the expiry there is a line at the start and each day, and after a stop none."""
+        events: list[LogEvent] = []
+        observer = cast(ILogObserver, events.append)
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
+        clock, end = Clock(), 1_800_000_000.0
+        remaining = [EXPIRES_SOON + INTERVAL / 2]
+
+        def certificates() -> list[EndpointCertificate]:
+            left = remaining[0] - clock.seconds()
+            return [EndpointCertificate(endpoint="listen.web", not_after=end, remaining=left)]
+
+        watch = CertificateWatch(clock, certificates)
+        watch.start()
+        self.assertEqual(events, [])
+        expires = "listen.web: the TLS certificate expires in {}, on 2027-01-15 08:00 UTC"
+        for left in ("29 d 12 h", "28 d 12 h"):
+            clock.advance(INTERVAL)
+            self.assertIn(expires.format(left), str(formatEvent(events.pop())))
+            self.assertEqual(events, [])
+        remaining[0] = 0.0
+        clock.advance(INTERVAL)
+        self.assertIn(
+            "expired on 2027-01-15 08:00 UTC, and clients refuse it", str(formatEvent(events.pop()))
+        )
+        watch.stop()
+        self.assertEqual((clock.getDelayedCalls(), events), ([], []))
 
 
 class KeyTests(SynchronousTestCase):
@@ -195,7 +234,7 @@ class ReloadTests(TestCase):
             tokens = self.directory / "tokens"
             tokens.write_text(f"monitor {TOKEN}\n")
             tokens.chmod(0o600)
-            first, second = make_credentials(), make_credentials("Another authority")
+            first, second = make_credentials(), make_credentials("Another authority", is_expired=True)
             key.write_bytes(first.key)
             certificate.write_bytes(first.certificate)
             server = await self.start(
@@ -212,9 +251,11 @@ class ReloadTests(TestCase):
                 return [await deferToThread(_certificate, address) for address in addresses]
 
             self.assertEqual(await shown(), [_der(first.certificate)] * 3)
+            self.assertEqual(self.ends(server), {_end(first.certificate)})
             certificate.write_bytes(second.certificate)
             self.assertIn("the certificate cannot be used", self.refused(server))
             self.assertEqual(await shown(), [_der(first.certificate)] * 3)
+            self.assertEqual(self.ends(server), {_end(first.certificate)})
             key.write_bytes(second.key)
             found = server.reload()
             self.assertEqual(
@@ -225,10 +266,20 @@ class ReloadTests(TestCase):
                 },
             )
             self.assertEqual(await shown(), [_der(second.certificate)] * 3)
+            self.assertEqual(self.ends(server), {_end(second.certificate)})
             tokens.write_text("too short\n")
             self.assertIn("token file", self.refused(server))
 
         return Deferred.fromCoroutine(run())
+
+    def ends(self, server: Server) -> set[float]:
+        """When the certificates expire that a server presents, as it reports them."""
+        found = server.certificates()
+        self.assertEqual(
+            sorted(each.endpoint for each in found),
+            ["listen.remote_control", "listen.session", "listen.web"],
+        )
+        return {each.not_after for each in found}
 
     def test_without_a_file(self) -> Deferred[None]:
         """An embedded server that was given a configuration and no source refuses to reload."""
@@ -252,6 +303,11 @@ def _certificate(address: tuple[str, int]) -> Any:
         context.wrap_socket(plain) as connection,
     ):
         return connection.getpeercert(binary_form=True)
+
+
+def _end(pem: bytes) -> float:
+    """When a certificate expires."""
+    return load_pem_x509_certificate(pem).not_valid_after_utc.timestamp()
 
 
 def _der(pem: bytes) -> bytes:

@@ -15,6 +15,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 from zope.interface import implementer
 
+from msmq.control.server.server_configuration import ServerConfiguration
 from msmq.directory.memory import MemoryDirectory
 from msmq.interfaces.shadows import CopiedMessage, IShadows, ShadowSummary, no_shadow
 from msmq.manager.administration import measurements
@@ -25,6 +26,7 @@ from msmq.structures.names.format_name import parse_format_name
 from msmq.web import exposition
 from msmq.web.exposition import FRESH
 from msmq.web.metrics import ALL_METRICS, WINDOWS_METRICS, MetricKind
+from tests.control.test_alarms import Certified
 from tests.control.test_archive import OneArchive
 from tests.control.test_bridges import OneRoute
 from tests.nodes.support import ADDRESSES
@@ -272,6 +274,29 @@ class OneShadow:
         raise no_shadow(queue)
 
 
+class CertificateMetricsTests(WebTestCase):
+    """TLS certificates of the server."""
+
+    remaining = 60.0
+
+    def server_configuration(self) -> ServerConfiguration:
+        """That of a server with a certificate."""
+        return Certified(lambda: self.remaining)
+
+    def test_remaining(self) -> None:
+        """The time until a certificate expires counts down, below 0 too, and the overview has an alarm."""
+        self.assertEqual(self.value("msmq_certificate_remaining_seconds", endpoint="listen.web"), 60)
+        self.assertIn("the tls certificate of listen.web expires in 1 min", self.overview())
+        self.remaining = -60.0
+        self.clock.advance(FRESH)
+        self.assertEqual(self.value("msmq_certificate_remaining_seconds", endpoint="listen.web"), -60)
+        self.assertIn("the tls certificate of listen.web has expired", self.overview())
+
+    def overview(self) -> str:
+        """The first page of the console, in small letters."""
+        return self.get("/").body.decode().lower()
+
+
 class ExpositionTests(WebTestCase):
     """The text as a whole."""
 
@@ -280,6 +305,10 @@ class ExpositionTests(WebTestCase):
     shadows = OneShadow()
 
     windows_names = True
+
+    def server_configuration(self) -> ServerConfiguration:
+        """That of a server with a certificate."""
+        return Certified(lambda: 60.0)
 
     def test_the_table_is_what_is_exported(self) -> None:
         """Each name of the table is exported with its labels, and nothing else of msmq is."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 import attrs
 import click
 
+from msmq.alarm_limits import EXPIRES_SOON
 from msmq.cli.options import SecondsOption, Settings, common_options, pass_settings
 from msmq.cli.output import OutputError, complain, system_error
 from msmq.cli.quota_use import held_bytes
@@ -20,6 +21,7 @@ _NAMES: Final = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 _CRITICAL: Final = 2
 _UNKNOWN: Final = 3
 _SHOWN: Final = 5
+_DAY: Final = 86400.0
 _STANDBY: Final = "standby"
 _WAITING: Final = ("active elsewhere", "behind another standby")
 """What a standby waits for while all is well."""
@@ -183,6 +185,14 @@ def _report_unknown(reason: str, context: click.Context | None = None) -> None:
     "--dead-letters", metavar="W,C", type=_OPTION, default="1", show_default=True, help="Dead letters."
 )
 @click.option(
+    "--certificate-days",
+    metavar="DAYS",
+    type=click.IntRange(0, 36500),
+    default=int(EXPIRES_SOON // _DAY),
+    show_default=True,
+    help="Days before the expiry of a TLS certificate of the server from which on it is a WARNING.",
+)
+@click.option(
     "--timeout",
     metavar="S",
     type=SecondsOption(min=0, min_open=True),
@@ -201,14 +211,15 @@ def check(
     quota: Thresholds,
     outgoing: Thresholds | None,
     dead_letters: Thresholds,
+    certificate_days: int,
     timeout: float,
 ) -> int:
     """Check the server for a monitoring system: print one line with the problems and the performance data.
 
     W,C are the thresholds of WARNING and CRITICAL.  Exit status: 0 OK, 1 WARNING,
     2 CRITICAL, 3 UNKNOWN (wrong usage).  A server that does not answer or accepts no
-    messages is CRITICAL, and so is a full quota of all queues, journals or one queue.  A
-    token needs the role reader.
+    messages is CRITICAL, and so are a full quota of all queues, journals or one queue, and
+    an expired TLS certificate of the server.  A token needs the role reader.
     """
     found = _Findings()
     quota = _of_quota(quota)
@@ -221,6 +232,7 @@ def check(
             _check_standby(found, status)
         else:
             _check_server(found, status, client.quotas(), dead_letters)
+            _check_certificates(found, status, certificate_days)
             queues = [client.queue(path) for path in paths] if paths else client.queues()
             for queue in queues:
                 _check_queue(found, queue, messages or _NEVER, age, quota, bool(paths))
@@ -292,6 +304,16 @@ def _check_server(
         _NEVER.perfdata("sessions", status["sessions"]),
         dead_letters.perfdata("dead_letters", letters),
     ]
+
+
+def _check_certificates(found: _Findings, status: dict[str, Any], days: int) -> None:
+    # A server of an older version does not report them.
+    for each in status.get("certificates", ()):
+        remaining, what = each["remaining"], f"the TLS certificate of {each['endpoint']}"
+        if remaining < 0:
+            found.report(_CRITICAL, f"{what} expired at {each['not_after']}")
+        elif remaining < days * _DAY:
+            found.report(1, f"{what} expires in {remaining / _DAY:.0f} day(s), at {each['not_after']}")
 
 
 def _check_queue(

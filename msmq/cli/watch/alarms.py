@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import attrs
 
-from msmq.alarm_limits import FAILURE_COUNTS, LITTLE_SPACE, NEARLY_FULL, OLD, UNREACHED
+from msmq.alarm_limits import EXPIRES_SOON, FAILURE_COUNTS, LITTLE_SPACE, NEARLY_FULL, OLD, UNREACHED
 from msmq.cli.quota_use import quota_used
 from msmq.cli.units import age_text, size_text
 
@@ -117,6 +117,13 @@ def _of_server(status: Mapping[str, Any]) -> Iterator[Alarm]:
         yield Alarm(1, "", f"the archive is not written: {archive['reason']}")
     elif archive is not None and archive["is_late"]:
         yield Alarm(1, "", f"the archive is complete up to {age_text(archive['lag'])} ago")
+    for each in status.get("certificates", ()):
+        if each["remaining"] < 0:
+            yield Alarm(2, "", f"the TLS certificate of {each['endpoint']} has expired")
+        elif each["remaining"] < EXPIRES_SOON:
+            yield Alarm(
+                1, "", f"the TLS certificate of {each['endpoint']} expires in {age_text(each['remaining'])}"
+            )
 
 
 def _of_quotas(quotas: Mapping[str, Any]) -> Iterator[Alarm]:

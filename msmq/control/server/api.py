@@ -76,8 +76,8 @@ def make_api(
     memory = AnswerMemory(limits.answer_memory, limits.answer_patience, clock)
     context = ResourceContext(limits, clock, Audit(manager.note), manager, memory)
     families: list[ResourceFamily] = [
-        ServerResources(context, members, archive),
-        AlarmResources(context, bridges, archive),
+        ServerResources(context, members, archive, configuration),
+        AlarmResources(context, bridges, archive, configuration),
         ConfigurationResources(context, configuration),
         QueueResources(context),
         BrowsingResources(context),

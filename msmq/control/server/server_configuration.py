@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import attrs
 
+from msmq.interfaces.security.tls import EndpointCertificate
 from msmq.structures.status import MQError, Status
 
 NO_SOURCE = "this server was started without a configuration file that can be reloaded"
@@ -97,6 +98,9 @@ class ServerConfiguration(Protocol):
     def report(self, following: FollowingConfiguration) -> ConfigurationReport:
         """What is set, where, and what a reload would do."""
 
+    def certificates(self) -> Sequence[EndpointCertificate]:
+        """The TLS certificates of its endpoints."""
+
 
 class NoServerConfiguration:
     """That of a queue manager without a configuration of its own, as an application has one."""
@@ -112,3 +116,7 @@ class NoServerConfiguration:
     def report(self, following: FollowingConfiguration) -> ConfigurationReport:
         """Nothing is set."""
         return ConfigurationReport(files=(), entries=(), reload=following.reload)
+
+    def certificates(self) -> Sequence[EndpointCertificate]:
+        """It has none."""
+        return ()

@@ -10,7 +10,7 @@ from twisted.internet.interfaces import (
     IOpenSSLClientConnectionCreator,
     IOpenSSLServerConnectionCreator,
 )
-from zope.interface import Interface
+from zope.interface import Attribute, Interface
 
 from msmq.errors import MsmqError
 
@@ -29,6 +29,20 @@ class TlsIdentity:
 
     certificate: Path
     private_key: Path
+
+
+@attrs.frozen(kw_only=True)
+class EndpointCertificate:
+    """The certificate that a listening endpoint of a server presents now.
+
+    @ivar endpoint: its key of the configuration: C{listen.web}.
+    @ivar not_after: when it expires, seconds since 1970-01-01 UTC.
+    @ivar remaining: seconds until then by the clock of the server; negative for an expired one.
+    """
+
+    endpoint: str
+    not_after: float = attrs.field(metadata={"time": True})
+    remaining: float
 
 
 class ITls(Interface):
@@ -55,7 +69,13 @@ class ITls(Interface):
 
 
 class IReloadableTls(Interface):
-    """Provided by a TLS endpoint whose certificate can be replaced while it listens."""
+    """Provided by a TLS endpoint whose certificate can be replaced while it listens.
+
+    C{not_after} is when the certificate expires that new connections get, seconds since 1970-01-01 UTC;
+    C{None} if it is not known.
+    """
+
+    not_after: float | None = Attribute("When the certificate in use expires.")
 
     def read_again() -> Callable[[], None]:
         """Read the files again, and change nothing yet.

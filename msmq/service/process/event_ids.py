@@ -30,6 +30,14 @@ EVENT_IDS: Final[Mapping[str, int]] = {
         "remote control: a request of {token} from {peer} is ended for a connection of {other}:"
         " {limit} are in use, and {token} has the most{others}"
     ): 1014,
+    (
+        "{endpoint}: the TLS certificate expired on {date}, and clients refuse it; write a new one"
+        " to its file and reload the configuration"
+    ): 1015,
+    (
+        "{endpoint}: the TLS certificate expires in {left}, on {date}; write a new one to its file"
+        " and reload the configuration"
+    ): 1016,
     "{path} was reloaded": 1201,
     (
         "{path} does not have the public keys of {name}, so other queue managers cannot send it "

@@ -77,7 +77,7 @@ def make_console(
     """
     renderer = PageRenderer(manager.inspection.status().name, zone)
     context = PageContext(
-        manager, renderer, clock, readiness, now, bridges, archive, access, Audit(manager.note)
+        manager, renderer, clock, readiness, now, bridges, archive, access, Audit(manager.note), configuration
     )
     families: list[ResourceFamily] = [
         OverviewPage(context),

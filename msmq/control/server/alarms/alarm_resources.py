@@ -15,6 +15,7 @@ from msmq.control.server.http.responses import json_answer
 from msmq.control.server.messages.json_records import json_record
 from msmq.control.server.messages.properties import number
 from msmq.control.server.resources.context import ResourceContext
+from msmq.control.server.server_configuration import ServerConfiguration
 from msmq.interfaces.archive import IArchive
 from msmq.interfaces.bridges import IBridges
 
@@ -31,11 +32,18 @@ class AlarmResources:
 
     app = Klein()
 
-    def __init__(self, context: ResourceContext, bridges: IBridges, archive: IArchive) -> None:
+    def __init__(
+        self,
+        context: ResourceContext,
+        bridges: IBridges,
+        archive: IArchive,
+        configuration: ServerConfiguration,
+    ) -> None:
         self._context = context
         self._inspection = context.manager.inspection
         self._bridges = bridges
         self._archive = archive
+        self._configuration = configuration
 
     @app.route("/v1/alarms", methods=["GET"])
     async def alarms(self, request: ControlRequest) -> bytes:
@@ -49,7 +57,10 @@ class AlarmResources:
         await running(self._each(self._inspection.each_queue(), alarms.add_queue))
         await running(self._each(self._inspection.each_outgoing(), alarms.add_outgoing))
         of_server = server_alarms(
-            self._inspection.status(), self._bridges.summaries(), self._archive.summary()
+            self._inspection.status(),
+            self._bridges.summaries(),
+            self._archive.summary(),
+            self._configuration.certificates(),
         )
         report = alarms.report(of_server)
         return json_answer(request, json_record(report))

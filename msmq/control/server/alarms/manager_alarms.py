@@ -9,10 +9,19 @@ from typing import Final
 
 import attrs
 
-from msmq.alarm_limits import FAILURE_COUNTS, LITTLE_SPACE, NEARLY_FULL, OLD, SLOW_COMMIT, UNREACHED
+from msmq.alarm_limits import (
+    EXPIRES_SOON,
+    FAILURE_COUNTS,
+    LITTLE_SPACE,
+    NEARLY_FULL,
+    OLD,
+    SLOW_COMMIT,
+    UNREACHED,
+)
 from msmq.interfaces.archive import ArchiveSummary
 from msmq.interfaces.bridges import BridgeRouteSummary
 from msmq.interfaces.manager.summaries import ManagerStatus, OutgoingQueueSummary, QueueSummary
+from msmq.interfaces.security.tls import EndpointCertificate
 from msmq.quantities import duration, size
 
 _KILOBYTE: Final = 1024
@@ -35,8 +44,9 @@ class ManagerAlarm:
 
     @ivar kind: what it is about, for programs: C{quota}, C{paused}, C{unread}, C{unreached}, C{state},
         C{store_full}, C{store_failed}, C{disk_space}, C{slow_commits}, C{machine_quota}, C{dead_letters},
-        C{offline}, C{clone}, C{directory}, C{directory_differences}, C{bridge}, C{archive}.
-    @ivar subject: the path or format name of the queue, or the name of the route; empty for the server.
+        C{offline}, C{clone}, C{directory}, C{directory_differences}, C{bridge}, C{archive}, C{certificate}.
+    @ivar subject: the path or format name of the queue, the name of the route, or the key of the endpoint;
+        empty for the server.
     @ivar text: the alarm in words, with its figures.
     @ivar action: what to do about it.
     """
@@ -136,14 +146,19 @@ class QueueAlarms:
 
 
 def server_alarms(
-    status: ManagerStatus, routes: Sequence[BridgeRouteSummary], archive: ArchiveSummary | None
+    status: ManagerStatus,
+    routes: Sequence[BridgeRouteSummary],
+    archive: ArchiveSummary | None,
+    certificates: Sequence[EndpointCertificate],
 ) -> list[ManagerAlarm]:
     """The alarms about the server as a whole, the worst first.
 
     @param routes: its routes to other brokers.
     @param archive: the state of its archive; C{None} without one.
+    @param certificates: the TLS certificates of its endpoints.
     """
     found = [*_of_state(status), *_of_store(status), *_of_quotas(status), *_of_routes(routes)]
+    found += _of_certificates(certificates)
     if archive is not None:
         found += _of_archive(archive)
     if status.dead_letters:
@@ -275,6 +290,21 @@ def _of_routes(routes: Sequence[BridgeRouteSummary]) -> Iterator[ManagerAlarm]:
             subject=route.name,
             text=f"route {route.name} is {route.condition}{reason}",
             action=actions[route.condition],
+        )
+
+
+def _of_certificates(certificates: Sequence[EndpointCertificate]) -> Iterator[ManagerAlarm]:
+    for each in certificates:
+        if each.remaining >= EXPIRES_SOON:
+            continue
+        has_expired = each.remaining < 0
+        expires = "has expired" if has_expired else f"expires in {duration(each.remaining)}"
+        yield ManagerAlarm(
+            severity=AlarmSeverity.CRITICAL if has_expired else AlarmSeverity.WARNING,
+            kind="certificate",
+            subject=each.endpoint,
+            text=f"the TLS certificate of {each.endpoint} {expires}",
+            action="Write a new one to its file: msmq config reload.",
         )
 
 

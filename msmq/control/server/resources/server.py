@@ -16,6 +16,7 @@ from msmq.control.server.messages.json_records import json_record
 from msmq.control.server.messages.properties import guid, number, text
 from msmq.control.server.resources.context import ResourceContext, at_once, without_parameters
 from msmq.control.server.resources.estate_members import EstateMembers
+from msmq.control.server.server_configuration import ServerConfiguration
 from msmq.interfaces.archive import IArchive
 from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.persistence.definition import UNLIMITED
@@ -40,11 +41,18 @@ class ServerResources:
 
     app = Klein()
 
-    def __init__(self, context: ResourceContext, members: EstateMembers, archive: IArchive) -> None:
+    def __init__(
+        self,
+        context: ResourceContext,
+        members: EstateMembers,
+        archive: IArchive,
+        configuration: ServerConfiguration,
+    ) -> None:
         self._context = context
         self._inspection = context.manager.inspection
         self._members = members
         self._archive = archive
+        self._configuration = configuration
 
     @app.route("/v1/status", methods=["GET"])
     def status(self, request: ControlRequest) -> bytes:
@@ -53,6 +61,8 @@ class ServerResources:
         record = json_record(self._inspection.status())
         if (archive := self._archive.summary()) is not None:
             record["archive"] = json_record(archive)
+        if certificates := self._configuration.certificates():
+            record["certificates"] = [json_record(each) for each in certificates]
         return json_answer(request, record)
 
     @app.route("/v1/identity/keep", methods=["POST"])

@@ -14,6 +14,7 @@ from msmq.control.authentication.audit import Audit, AuditedOperation
 from msmq.control.protocol.refusals import http_status, refusal
 from msmq.control.server.http.disconnection import next_reactor_turn, shielded
 from msmq.control.server.http.requests import parameters
+from msmq.control.server.server_configuration import ServerConfiguration
 from msmq.interfaces.archive import IArchive
 from msmq.interfaces.bridges import IBridges
 from msmq.interfaces.manager.queue_manager import IQueueManager
@@ -51,6 +52,7 @@ class PageContext:
     @ivar archive: the archive of the server.
     @ivar access: identifies callers, and begins and ends their sessions.
     @ivar audit: records changes with their callers.
+    @ivar configuration: the server, which knows its certificates.
     """
 
     manager: IQueueManager
@@ -62,6 +64,7 @@ class PageContext:
     archive: IArchive
     access: WebAccess
     audit: Audit
+    configuration: ServerConfiguration
 
     async def page(self, request: Request, template: str, **values: Any) -> bytes:
         """Render a page, with a pause for the reactor between two slices of work.

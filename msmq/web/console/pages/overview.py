@@ -112,7 +112,12 @@ class OverviewPage:
             status=json_record(status),
             readiness=readiness,
             report=alarms.report(
-                server_alarms(status, self._context.bridges.summaries(), self._context.archive.summary())
+                server_alarms(
+                    status,
+                    self._context.bridges.summaries(),
+                    self._context.archive.summary(),
+                    self._context.configuration.certificates(),
+                )
             ),
             oldest=unix_time(totals.oldest),
             fullest=totals.fullest.queues,
