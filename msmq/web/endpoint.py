@@ -129,6 +129,7 @@ class WebEndpoint:
             archive,
             access,
             configuration=control.configuration,
+            evaluations=control.evaluations,
             members=MemberExplanations(
                 members,
                 None if member_token_file is None else partial(member_client, member_token_file),

@@ -21,6 +21,7 @@ from msmq.control.protocol.refusals import (
 )
 from msmq.control.server.alarms.alarm_resources import AlarmResources
 from msmq.control.server.http.answer_memory import AnswerMemory
+from msmq.control.server.http.evaluation_shares import EvaluationShares
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.requests import ControlRequest
 from msmq.control.server.http.responses import json_answer
@@ -71,10 +72,11 @@ def make_api(
     shadows: IShadows,
     rows: IStoredRows,
     archive: IArchive,
+    evaluations: EvaluationShares,
 ) -> Klein:
     """Build the routes of all resources; a refusal is an object with C{error} and C{detail}."""
     memory = AnswerMemory(limits.answer_memory, limits.answer_patience, clock)
-    context = ResourceContext(limits, clock, Audit(manager.note), manager, memory)
+    context = ResourceContext(limits, clock, Audit(manager.note), manager, memory, evaluations)
     families: list[ResourceFamily] = [
         ServerResources(context, members, archive, configuration),
         AlarmResources(context, bridges, archive, configuration),

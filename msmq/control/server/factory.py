@@ -6,6 +6,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from msmq.control.server.api import make_api
 from msmq.control.server.api_site import ApiSite
+from msmq.control.server.http.evaluation_shares import EvaluationShares
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.live.figures import LiveFigures
 from msmq.control.server.resources.estate_members import EstateMembers
@@ -24,6 +25,7 @@ class ControlSite(ApiSite):
 
     @ivar figures: the live figures of the queue manager.
     @ivar configuration: shows and reloads the configuration of the server.
+    @ivar evaluations: limits the time for slow comparisons of messages.
     """
 
     def __init__(
@@ -41,8 +43,19 @@ class ControlSite(ApiSite):
         # The web endpoint starts the recording of its history.
         self.figures = LiveFigures(manager.inspection, clock)
         self.configuration = configuration
+        self.evaluations = EvaluationShares(clock)
         api = make_api(
-            manager, limits, clock, members, configuration, self.figures, bridges, shadows, rows, archive
+            manager,
+            limits,
+            clock,
+            members,
+            configuration,
+            self.figures,
+            bridges,
+            shadows,
+            rows,
+            archive,
+            self.evaluations,
         )
         ApiSite.__init__(self, api.resource(), limits, clock)
         self._manager = manager

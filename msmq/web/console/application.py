@@ -20,6 +20,7 @@ from twisted.web.server import Request
 
 from msmq.control.authentication.audit import Audit
 from msmq.control.protocol.refusals import MethodNotAllowed, internal_error, no_such_resource
+from msmq.control.server.http.evaluation_shares import EvaluationShares
 from msmq.control.server.resources.context import ResourceFamily, make_tree
 from msmq.control.server.server_configuration import ServerConfiguration
 from msmq.interfaces.archive import IArchive
@@ -61,6 +62,7 @@ def make_console(
     access: WebAccess,
     *,
     configuration: ServerConfiguration,
+    evaluations: EvaluationShares,
     members: MemberExplanations,
     zone: tzinfo | None,
 ) -> IResource:
@@ -72,12 +74,23 @@ def make_console(
     @param archive: the archive of the server.
     @param access: identifies the callers, whose roles are checked before the handler of a page.
     @param configuration: shows and reloads the configuration of the server.
+    @param evaluations: limits the time for slow comparisons of messages.
     @param members: the other servers of the estate, which explain a message too.
     @param zone: the time zone of the times shown; C{None} for that of the process.
     """
     renderer = PageRenderer(manager.inspection.status().name, zone)
     context = PageContext(
-        manager, renderer, clock, readiness, now, bridges, archive, access, Audit(manager.note), configuration
+        manager,
+        renderer,
+        clock,
+        readiness,
+        now,
+        bridges,
+        archive,
+        access,
+        Audit(manager.note),
+        configuration,
+        evaluations,
     )
     families: list[ResourceFamily] = [
         OverviewPage(context),

@@ -7,11 +7,14 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlencode
 
+from twisted.internet.address import IPv4Address
+
+from msmq.control.server.messages.bounded_evaluation import BoundedInterpreter
 from msmq.control.server.resources.message_filter import MessageFilter
 from msmq.manager.applications.targets import own_queue
 from msmq.queues.arriving.message import Delivery
 from msmq.structures.status import MQError
-from tests.control.support import ORDERS, ControlTestCase, resource
+from tests.control.support import ORDERS, Caller, ControlTestCase, resource
 
 MESSAGES = resource("queues", ORDERS, "messages")
 
@@ -32,6 +35,53 @@ class BrowsingTestCase(ControlTestCase):
     def found(self, **parameters: Any) -> list[str]:
         """The bodies of what was found."""
         return [message["body"] for message in self.browse(**parameters)[0]]
+
+
+class SlowComparisonTests(BrowsingTestCase):
+    """Expressions that keep the server busy."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        evaluate = BoundedInterpreter.evaluate
+
+        def slow(interpreter: BoundedInterpreter, parsed: Any, value: object) -> Any:
+            self.clock.reactor.rightNow += 0.6
+            return evaluate(interpreter, parsed, value)
+
+        self.patch(BoundedInterpreter, "evaluate", slow)
+        self.put(b"1", b"2", b"3")
+
+    def asking(self, host: str) -> Caller:
+        """A caller that compares all messages, from an address."""
+        caller = Caller(self.site, self.clock, IPv4Address("TCP", host, 50000))
+        caller.ask("GET", MESSAGES, where="body_size > `0`")
+        return caller
+
+    def bodies(self, *callers: Caller) -> list[str]:
+        """The bodies that they have received."""
+        return [line["body"] for caller in callers for line in caller.answer.lines if "body" in line]
+
+    def test_share_of_one_caller(self) -> None:
+        """After a slow comparison a caller waits three times as long, in all its requests; others do not."""
+        first, second = self.asking("192.0.2.1"), self.asking("192.0.2.1")
+        self.assertEqual(self.bodies(first, second), ["1"])
+        other = self.asking("192.0.2.2")
+        self.assertEqual(self.bodies(other), ["1"])
+        self.clock.advance(0.5)
+        self.assertEqual(self.bodies(first, second), ["1"])
+        for _ in range(20):
+            self.clock.advance(1)
+        for caller in (first, second, other):
+            self.assertTrue(caller.answer.is_whole)
+            self.assertEqual(self.bodies(caller), ["1", "2", "3"])
+            self.assertEqual(caller.answer.lines[-1]["end"], "queue")
+
+    def test_progress(self) -> None:
+        """A search that rests reports its progress."""
+        caller = self.asking("192.0.2.1")
+        for _ in range(10):
+            self.clock.advance(1)
+        self.assertIn("looked_at", [key for line in caller.answer.lines[:-1] for key in line])
 
 
 class PageTests(BrowsingTestCase):

@@ -8,6 +8,7 @@ from klein import Klein
 
 from msmq.control.protocol.refusals import refusal
 from msmq.control.server.http.disconnection import next_reactor_turn, running
+from msmq.control.server.http.evaluation_shares import EvaluationShare
 from msmq.control.server.http.requests import ControlRequest, parameters, refuse_rest
 from msmq.control.server.http.responses import JSON_LINES, ResponseStream, json_answer
 from msmq.control.server.messages.properties import flag, number
@@ -38,6 +39,7 @@ class BrowsingResources:
         self._clock = context.clock
         self._describer = MessageDescriber()
         self._memory = context.memory
+        self._evaluations = context.evaluations
 
     @app.route("/v1/queues/<path:path>/messages", methods=["GET"])
     async def browse(self, request: ControlRequest, path: str) -> None:
@@ -51,12 +53,15 @@ class BrowsingResources:
         refuse_rest(found, "after, limit, bodies, decode, where and body")
         # An early refusal has an HTTP status; a later one is the end of the stream.
         await running(self._inspection.browse(path, after=after, count=1))
-        search = MessageSearch(self._describer, wanted, limit, with_body=is_whole, is_decoded=is_decoded)
+        share = self._evaluations.of(request.account)
+        search = MessageSearch(
+            self._describer, wanted, limit, with_body=is_whole, is_decoded=is_decoded, share=share
+        )
         stream = ResponseStream(request, JSON_LINES)
         try:
             stream.open()
             try:
-                await self._search(stream, search, path, after)
+                await self._search(stream, search, share, path, after)
                 stream.write(json_line(search.ended()))
             except MQError as error:
                 stream.write(json_line(refusal(error)))
@@ -64,12 +69,20 @@ class BrowsingResources:
             self._memory.release(stream)
             stream.close()
 
-    async def _search(self, stream: ResponseStream, search: MessageSearch, path: str, after: int) -> None:
+    async def _search(
+        self, stream: ResponseStream, search: MessageSearch, share: EvaluationShare, path: str, after: int
+    ) -> None:
         began = reported = self._clock.seconds()
+        count = PAGE
         while True:
             await self._memory.room()
             stream.check_caller()
-            page = await running(self._inspection.browse(path, after=after, count=PAGE))
+            page = await running(self._inspection.browse(path, after=after, count=count))
+            if share.rests:
+                # The page takes no memory until then.
+                del page
+                await share.ready()
+                continue
             self._memory.take(stream, sum(message.view.size for message in page.messages))
             is_read = True
             for line in search.lines(page):
@@ -87,6 +100,10 @@ class BrowsingResources:
                     if now - reported >= PROGRESS:
                         reported = now
                         stream.write(json_line(search.progress()))
+                    if share.rests and search.after != page.last:
+                        # As above, and one by one, since the others of a page would be read for each.
+                        is_read, count = False, 1
+                        break
                     await next_reactor_turn(self._clock)
                     began = self._clock.seconds()
             self._memory.release(stream)
@@ -96,6 +113,7 @@ class BrowsingResources:
             del page
             await next_reactor_turn(self._clock)
             await stream.drained()
+            await share.ready()
             began = self._clock.seconds()
 
     @app.route("/v1/queues/<path:path>/messages/<int:lookup_id>", methods=["GET"])

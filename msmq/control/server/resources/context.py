@@ -18,6 +18,7 @@ from werkzeug.routing import Map, Rule, RuleFactory
 from msmq.control.authentication.audit import Audit, AuditedOperation
 from msmq.control.server.http.answer_memory import AnswerMemory
 from msmq.control.server.http.disconnection import shielded
+from msmq.control.server.http.evaluation_shares import EvaluationShares
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.requests import ControlRequest, json_body, parameters, refuse_rest
 from msmq.control.server.http.responses import json_answer, json_list
@@ -78,10 +79,12 @@ class ResourceContext(AnswerContext):
     """Shared context of the resources of a queue manager.
 
     @ivar memory: limits the packets in their answers.
+    @ivar evaluations: limits the time for slow comparisons of messages.
     """
 
     manager: IQueueManager
     memory: AnswerMemory
+    evaluations: EvaluationShares
 
 
 def without_parameters(request: ControlRequest) -> None:

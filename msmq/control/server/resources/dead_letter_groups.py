@@ -11,6 +11,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from msmq.control.protocol.refusals import invalid, refusal
 from msmq.control.server.http.disconnection import next_reactor_turn, running
+from msmq.control.server.http.evaluation_shares import EvaluationShare
 from msmq.control.server.http.requests import ControlRequest, parameters, refuse_rest, take
 from msmq.control.server.http.responses import JSON_LINES, ResponseStream
 from msmq.control.server.resources.context import ResourceContext
@@ -90,6 +91,7 @@ class DeadLetterGroups:
         self._inspection = context.manager.inspection
         self._clock = context.clock
         self._describer = MessageDescriber()
+        self._evaluations = context.evaluations
 
     @app.route("/v1/deadletters/groups", methods=["GET"])
     async def groups(self, request: ControlRequest) -> None:
@@ -102,14 +104,17 @@ class DeadLetterGroups:
         wanted = MessageFilter(found.pop("where", None), None)
         refuse_rest(found, "by and where")
         stream = ResponseStream(request, JSON_LINES)
-        count = _Count(self._inspection, self._clock, stream, by, wanted)
+        share = self._evaluations.of(request.account)
+        count = _Count(self._inspection, self._clock, stream, by, wanted, share)
         try:
             stream.open()
             try:
                 if "reason" in by:
                     await count.read_reasons()
                 for path in DEAD_LETTER_QUEUES:
-                    search = MessageSearch(self._describer, wanted, None, with_body=False, is_decoded=False)
+                    search = MessageSearch(
+                        self._describer, wanted, None, with_body=False, is_decoded=False, share=share
+                    )
                     await count.add(path, search)
                 stream.check_caller()
                 for line in count.lines():
@@ -130,7 +135,9 @@ class _Count:
         stream: ResponseStream,
         by: Sequence[str],
         wanted: MessageFilter,
+        share: EvaluationShare,
     ) -> None:
+        self._share = share
         self._inspection = inspection
         self._clock = clock
         self._stream = stream
@@ -159,6 +166,7 @@ class _Count:
         while True:
             page = await running(self._inspection.browse(path, after=after, count=PAGE))
             self._unreadable += len(page.unreadable)
+            await self._share.ready()
             for message in search.matching(page):
                 self._looked_at += 1
                 if message is not None:
@@ -192,6 +200,7 @@ class _Count:
             self._stream.write(json_line({"looked_at": self._looked_at, "groups": len(self._groups)}))
         await next_reactor_turn(self._clock)
         await self._stream.drained()
+        await self._share.ready()
         self._stream.check_caller()
         self._began = self._clock.seconds()
 

@@ -13,6 +13,7 @@ from msmq.control.authentication.audit import AuditedOperation
 from msmq.control.protocol.message_documents import divide_document
 from msmq.control.protocol.refusals import invalid, refusal
 from msmq.control.server.http.disconnection import next_reactor_turn, running, shielded
+from msmq.control.server.http.evaluation_shares import EvaluationShare
 from msmq.control.server.http.requests import ControlRequest, json_body, refuse_rest
 from msmq.control.server.http.responses import JSON_LINES, ResponseStream
 from msmq.control.server.messages.properties import flag, number, read_properties, text
@@ -153,7 +154,14 @@ class MessageChangeResources:
         selection = _Selection.read(wanted)
         stream = ResponseStream(request, JSON_LINES)
         change = _MessageChanges(
-            self._context, self._describer, path, selection, action, stream, is_dry=is_dry
+            self._context,
+            self._describer,
+            path,
+            selection,
+            action,
+            stream,
+            is_dry=is_dry,
+            share=self._context.evaluations.of(request.account),
         )
         try:
             await change.run(request)
@@ -224,7 +232,9 @@ class _MessageChanges:
         stream: ResponseStream,
         *,
         is_dry: bool,
+        share: EvaluationShare,
     ) -> None:
+        self._share = share
         self._context = context
         self._inspection = context.manager.inspection
         self._describer = describer
@@ -235,7 +245,7 @@ class _MessageChanges:
         self._is_dry = is_dry
         self._last = context.manager.message_administration.last_sequential
         self._search = MessageSearch(
-            describer, selection.matching, selection.limit, with_body=False, is_decoded=False
+            describer, selection.matching, selection.limit, with_body=False, is_decoded=False, share=share
         )
         self._done = 0
         self._failed = 0
@@ -320,6 +330,7 @@ class _MessageChanges:
             # Earlier pages are finished; a moved or removed message is not in the next page.
             self._stream.check_caller()
             found: list[int] = []
+            await self._share.ready()
             for message in self._search.matching(self._without_later_arrivals(page)):
                 if message is not None and not self._is_refused(message):
                     found.append(message.lookup_id)
@@ -394,6 +405,7 @@ class _MessageChanges:
             )
         await next_reactor_turn(clock)
         await self._stream.drained()
+        await self._share.ready()
         self._began = clock.seconds()
 
 

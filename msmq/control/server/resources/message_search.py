@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from twisted.plugin import getPlugins
 
+from msmq.control.server.http.evaluation_shares import EvaluationShare
 from msmq.control.server.http.responses import to_json
 from msmq.control.server.messages.queued_messages_json import properties_of
 from msmq.control.server.resources.message_filter import MessageFilter
@@ -62,6 +63,8 @@ class MessageSearch:
     """Searches pages of a queue for messages that match.
 
     @param limit: the maximum number of matches; C{None} for no limit.
+    @param share: counts slow comparisons; its user waits until it is ready before it goes through a page, and
+        whenever it lets the reactor run.
     """
 
     def __init__(
@@ -72,7 +75,9 @@ class MessageSearch:
         *,
         with_body: bool,
         is_decoded: bool,
+        share: EvaluationShare,
     ) -> None:
+        self._share = share
         self._describer = describer
         self._filter = wanted
         self._limit = limit
@@ -108,12 +113,15 @@ class MessageSearch:
         wanted = self._filter
         if wanted.is_empty:
             return True
+        began = self._share.now()
         if not wanted.has_text(message.view.body):
             return False
         value = self._describer.describe(
             message, with_body=wanted.wants_body, is_decoded=wanted.wants_decoded
         )
-        return wanted.matches(value)
+        is_found = wanted.matches(value)
+        self._share.spent(began)
+        return is_found
 
     def described(self, message: ReceivedMessage) -> dict[str, Any]:
         """A message in JSON."""

@@ -13,6 +13,7 @@ from twisted.web.server import Request
 from msmq.control.authentication.audit import Audit, AuditedOperation
 from msmq.control.protocol.refusals import http_status, refusal
 from msmq.control.server.http.disconnection import next_reactor_turn, shielded
+from msmq.control.server.http.evaluation_shares import EvaluationShares
 from msmq.control.server.http.requests import parameters
 from msmq.control.server.server_configuration import ServerConfiguration
 from msmq.interfaces.archive import IArchive
@@ -52,6 +53,7 @@ class PageContext:
     @ivar archive: the archive of the server.
     @ivar access: identifies callers, and begins and ends their sessions.
     @ivar audit: records changes with their callers.
+    @ivar evaluations: limits the time for slow comparisons of messages.
     @ivar configuration: the server, which knows its certificates.
     """
 
@@ -65,6 +67,7 @@ class PageContext:
     access: WebAccess
     audit: Audit
     configuration: ServerConfiguration
+    evaluations: EvaluationShares
 
     async def page(self, request: Request, template: str, **values: Any) -> bytes:
         """Render a page, with a pause for the reactor between two slices of work.

@@ -75,7 +75,7 @@ class MessageExport:
         # A refusal is a page; after that the download would be incomplete.
         await running(self._inspection.browse(path, after=-1, count=1))
         stream = ResponseStream(request, chosen.content_type)
-        await self._write(request, stream, path, chosen, self._found(stream, path, wanted))
+        await self._write(request, stream, path, chosen, self._found(request, stream, path, wanted))
 
     @app.route("/messages/export", methods=["POST"])
     async def export_selected(self, request: WebRequest) -> None:
@@ -136,9 +136,10 @@ class MessageExport:
             stream.close()
 
     async def _found(
-        self, stream: ResponseStream, path: str, wanted: MessageFilter
+        self, request: WebRequest, stream: ResponseStream, path: str, wanted: MessageFilter
     ) -> AsyncIterator[ReceivedMessage]:
-        search = MessageSearch(self._describer, wanted, None, with_body=True, is_decoded=False)
+        share = self._context.evaluations.of(request.account)
+        search = MessageSearch(self._describer, wanted, None, with_body=True, is_decoded=False, share=share)
         last, clock = self._messages.last_sequential, self._context.clock
         after, began = -1, clock.seconds()
         while True:
@@ -146,6 +147,7 @@ class MessageExport:
             page = await running(self._inspection.browse(path, after=after, count=PAGE))
             earlier = [each for each in page.messages if each.lookup_id & SEQUENTIAL_MASK <= last]
             is_read = True
+            await share.ready()
             for message in search.matching(attrs.evolve(page, messages=earlier)):
                 if message is not None:
                     yield message
@@ -156,6 +158,7 @@ class MessageExport:
                         break
                 if clock.seconds() - began >= TURN:
                     await next_reactor_turn(clock)
+                    await share.ready()
                     began = clock.seconds()
             if is_read and page.is_end:
                 return

@@ -20,6 +20,7 @@ from msmq.control.server.resources.message_search import PAGE, MessageDescriber,
 from msmq.decoding.values import plain_text
 from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.structures.status import MQError
+from msmq.web.access.request import WebRequest
 from msmq.web.console.packet_dump import PacketDump, dump_packet
 from msmq.web.console.pages.context import TURN, PageContext, page_parameters
 from msmq.web.console.presentation import HexRow, hex_rows
@@ -85,7 +86,7 @@ class MessagePages:
         self._describer = MessageDescriber()
 
     @app.route("/messages", methods=["GET"])
-    async def messages(self, request: Request) -> bytes:
+    async def messages(self, request: WebRequest) -> bytes:
         """A page of messages of C{queue}, filtered by C{where} and C{body}; with C{id} also that message."""
         found = page_parameters(request)
         path = take(found, "queue")
@@ -94,7 +95,7 @@ class MessagePages:
         selected = number("id", found.pop("id")) if "id" in found else None
         refuse_rest(found, "queue, after, where, body and id")
         wanted = MessageFilter(where or None, body or None)
-        listed = await self._search(path, after, wanted)
+        listed = await self._search(request, path, after, wanted)
         message = None
         if selected is not None:
             found_message = await running(self._inspection.read_message(path, selected))
@@ -138,8 +139,11 @@ class MessagePages:
         except MQError:
             return None
 
-    async def _search(self, path: str, after: int, wanted: MessageFilter) -> MessageList:
-        search = MessageSearch(self._describer, wanted, LISTED, with_body=False, is_decoded=False)
+    async def _search(self, request: WebRequest, path: str, after: int, wanted: MessageFilter) -> MessageList:
+        share = self._context.evaluations.of(request.account)
+        search = MessageSearch(
+            self._describer, wanted, LISTED, with_body=False, is_decoded=False, share=share
+        )
         clock = self._context.clock
         messages: list[dict[str, Any]] = []
         unreadable: dict[int, str] = {}
@@ -148,11 +152,13 @@ class MessagePages:
         while True:
             page = await running(self._inspection.browse(path, after=after, count=PAGE))
             unreadable |= page.unreadable
+            await share.ready()
             for message in search.matching(page):
                 if message is not None:
                     messages.append(properties_of(message))
                 if clock.seconds() - began >= TURN:
                     await next_reactor_turn(clock)
+                    await share.ready()
                     began = clock.seconds()
             looked_at += len(page.messages) + len(page.unreadable)
             after = page.last
