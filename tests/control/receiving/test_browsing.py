@@ -32,6 +32,15 @@ class BrowsingTestCase(ControlTestCase):
         *messages, end = map(json.loads, answer.body.splitlines())
         return messages, end
 
+    def damage(self, index: int) -> int:
+        """Damage one of the messages; returns its LookupIdentifier."""
+        positions = list(own_queue(self.service.model, ORDERS).positions.values())
+        for position in positions:
+            # As after a start, or when there are more than memory has room for.
+            position.view = None
+        self.disk.damaged.add(positions[index].lookup_id)
+        return positions[index].lookup_id
+
     def found(self, **parameters: Any) -> list[str]:
         """The bodies of what was found."""
         return [message["body"] for message in self.browse(**parameters)[0]]
@@ -75,6 +84,17 @@ class SlowComparisonTests(BrowsingTestCase):
             self.assertTrue(caller.answer.is_whole)
             self.assertEqual(self.bodies(caller), ["1", "2", "3"])
             self.assertEqual(caller.answer.lines[-1]["end"], "queue")
+
+    def test_message_that_cannot_be_read(self) -> None:
+        """It is named once, also if the search rests at the message after it."""
+        self.run_to_end(self.service.purge_queue(ORDERS))
+        self.put(b"1", b"2", b"3", delivery=Delivery.RECOVERABLE)
+        bad = self.damage(0)
+        caller = self.asking("192.0.2.1")
+        for _ in range(10):
+            self.clock.advance(1)
+        named = [line["lookup_id"] for line in caller.answer.lines if "unreadable" in line]
+        self.assertEqual((named, self.bodies(caller)), ([bad], ["2", "3"]))
 
     def test_progress(self) -> None:
         """A search that rests reports its progress."""
@@ -172,16 +192,20 @@ class PageTests(BrowsingTestCase):
     def test_message_that_cannot_be_read(self) -> None:
         """It is named with the reason, and hides none of the others."""
         self.put(b"1", b"2", b"3", delivery=Delivery.RECOVERABLE)
-        positions = list(own_queue(self.service.model, ORDERS).positions.values())
-        for position in positions:
-            # As after a start, or when there are more than memory has room for.
-            position.view = None
-        bad = positions[1].lookup_id
-        self.disk.damaged.add(bad)
+        bad = self.damage(1)
         messages, end = self.browse()
-        self.assertEqual([message.get("body") for message in messages], ["1", "3", None])
-        self.assertEqual(messages[2], {"lookup_id": bad, "unreadable": "checksum of page 7"})
+        self.assertEqual([message.get("body") for message in messages], ["1", None, "3"])
+        self.assertEqual(messages[1], {"lookup_id": bad, "unreadable": "checksum of page 7"})
         self.assertEqual(end["end"], "queue")
+
+    def test_limit_before_a_message_that_cannot_be_read(self) -> None:
+        """It is in the answer that goes on after the limit, and not in both."""
+        self.put(b"1", b"2", b"3", delivery=Delivery.RECOVERABLE)
+        self.damage(1)
+        messages, end = self.browse(limit=1)
+        self.assertEqual([message.get("body") for message in messages], ["1"])
+        messages, _ = self.browse(limit=5, after=end["after"])
+        self.assertEqual([message.get("body") for message in messages], [None, "3"])
 
     def test_refusals(self) -> None:
         """A queue that is not there and parameters that mean nothing have a status and a reason."""

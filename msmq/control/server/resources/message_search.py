@@ -33,6 +33,10 @@ def json_line(value: object) -> bytes:
     return to_json(value) + b"\n"
 
 
+def _unreadable_line(lookup_id: int, reason: str) -> bytes:
+    return json_line({"lookup_id": lookup_id, "unreadable": reason})
+
+
 class MessageDescriber:
     """Describes messages in JSON; body decoders are loaded on first use."""
 
@@ -89,11 +93,20 @@ class MessageSearch:
         self._is_end = False
 
     def lines(self, page: MessagePage) -> Iterator[bytes]:
-        """A line for each message that matches, and nothing for each that does not."""
+        """A line for each message that matches, and nothing for each that does not.
+
+        Unreadable messages have a line before that of the message after them, in the same value, so that a
+        reader that stops there and goes on after it misses none.
+        """
+        unreadable = sorted(page.unreadable.items(), reverse=True)
         for message in self.matching(page):
-            yield b"" if message is None else json_line(self.described(message))
-        for lookup_id, reason in page.unreadable.items():
-            yield json_line({"lookup_id": lookup_id, "unreadable": reason})
+            before = b""
+            while unreadable and unreadable[-1][0] < self.after:
+                before += _unreadable_line(*unreadable.pop())
+            yield before if message is None else before + json_line(self.described(message))
+        # With the limit reached, those after the last match are in the next answer.
+        while unreadable and unreadable[-1][0] <= self.after:
+            yield _unreadable_line(*unreadable.pop())
 
     def matching(self, page: MessagePage) -> Iterator[ReceivedMessage | None]:
         """Each message that matches, and C{None} for each that does not, up to the limit."""
