@@ -38,8 +38,9 @@ class BrowsingTestCase(ControlTestCase):
         for position in positions:
             # As after a start, or when there are more than memory has room for.
             position.view = None
-        self.disk.damaged.add(positions[index].lookup_id)
-        return positions[index].lookup_id
+        lookup_id: int = positions[index].lookup_id
+        self.disk.damaged.add(lookup_id)
+        return lookup_id
 
     def found(self, **parameters: Any) -> list[str]:
         """The bodies of what was found."""
@@ -66,23 +67,23 @@ class SlowComparisonTests(BrowsingTestCase):
         caller.ask("GET", MESSAGES, where="body_size > `0`")
         return caller
 
-    def bodies(self, *callers: Caller) -> list[str]:
+    def bodies_of(self, *callers: Caller) -> list[str]:
         """The bodies that they have received."""
         return [line["body"] for caller in callers for line in caller.answer.lines if "body" in line]
 
     def test_share_of_one_caller(self) -> None:
         """After a slow comparison a caller waits three times as long, in all its requests; others do not."""
         first, second = self.asking("192.0.2.1"), self.asking("192.0.2.1")
-        self.assertEqual(self.bodies(first, second), ["1"])
+        self.assertEqual(self.bodies_of(first, second), ["1"])
         other = self.asking("192.0.2.2")
-        self.assertEqual(self.bodies(other), ["1"])
+        self.assertEqual(self.bodies_of(other), ["1"])
         self.clock.advance(0.5)
-        self.assertEqual(self.bodies(first, second), ["1"])
+        self.assertEqual(self.bodies_of(first, second), ["1"])
         for _ in range(20):
             self.clock.advance(1)
         for caller in (first, second, other):
             self.assertTrue(caller.answer.is_whole)
-            self.assertEqual(self.bodies(caller), ["1", "2", "3"])
+            self.assertEqual(self.bodies_of(caller), ["1", "2", "3"])
             self.assertEqual(caller.answer.lines[-1]["end"], "queue")
 
     def test_message_that_cannot_be_read(self) -> None:
@@ -94,7 +95,7 @@ class SlowComparisonTests(BrowsingTestCase):
         for _ in range(10):
             self.clock.advance(1)
         named = [line["lookup_id"] for line in caller.answer.lines if "unreadable" in line]
-        self.assertEqual((named, self.bodies(caller)), ([bad], ["2", "3"]))
+        self.assertEqual((named, self.bodies_of(caller)), ([bad], ["2", "3"]))
 
     def test_progress(self) -> None:
         """A search that rests reports its progress."""
