@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Hashable, Iterable
+from inspect import isawaitable
 from typing import Any, ClassVar, Final, Protocol
 
 import attrs
@@ -21,6 +22,7 @@ from msmq.interfaces.manager.queue_manager import IMessaging
 from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.line_limit import LineLimit
 from msmq.net.coroutines import run_coroutine
+from msmq.net.hooks import discard
 from msmq.quoting import kind_of, shown
 from msmq.slots import Slots
 from msmq.structures.status import MQError, Status
@@ -268,6 +270,13 @@ class Drain:
         """The key of a message: that of the broker, or one for the message alone."""
         try:
             key = self._handler.lane(taken.message)
+            if isawaitable(key):
+                # Each is another key, which would end the order without a trace.
+                discard(key)
+                raise LocalProtocolError(
+                    f"{type(self._handler).__qualname__}.lane returned {kind_of(key)}; it has to be a plain"
+                    " method that returns the key"
+                )
             hash(key)
         except Exception:
             self._report(taken, Failure(), "the lane of a message was not found")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final, Protocol
 from uuid import UUID
@@ -21,7 +21,7 @@ from msmq.interfaces.server_program import IServerProgram
 from msmq.interfaces.session import ISession
 from msmq.manager.administration.summaries import queue_path
 from msmq.manager.service import QueueManagerService
-from msmq.net.coroutines import run_coroutine
+from msmq.net.hooks import call_slow_hook
 from msmq.net.session_factory import MakeSession
 from msmq.queues.queue import Queue
 from msmq.quoting import quoted
@@ -337,13 +337,13 @@ class BrokerProgram:
 
     def opened(self, session: ISession) -> None:
         """See L{Intake.opened<msmq.broker.sessions.Intake>}."""
-        self._follow(session, partial(self._broker.session_opened, session), closes=True)
+        self._follow(session, self._broker.session_opened, session, closes=True)
 
     def closed(self, session: ISession, reason: CloseReason) -> None:
         """See L{Intake.closed<msmq.broker.sessions.Intake>}."""
-        self._follow(session, partial(self._broker.session_closed, session, reason), closes=False)
+        self._follow(session, self._broker.session_closed, session, reason, closes=False)
 
-    def _follow(self, session: ISession, call: Any, *, closes: bool) -> None:
+    def _follow(self, session: ISession, hook: Callable[..., Any], *args: object, closes: bool) -> None:
         """Run a coroutine for a session, after the one before."""
         before = self._events.get(session)
 
@@ -351,17 +351,19 @@ class BrokerProgram:
             if before is not None:
                 await before
             try:
-                await run_coroutine(call())
+                running = call_slow_hook(hook, *args)
+                if running is not None:
+                    await running
             except Exception:
                 self.log.failure("a coroutine of the broker for a session failed")
                 if closes:
                     session.close(CloseReason.INTERNAL_ERROR)
 
-        running = self._events[session] = Deferred.fromCoroutine(run())
-        running.addBoth(self._followed, session, running)
+        following = self._events[session] = Deferred.fromCoroutine(run())
+        following.addBoth(self._followed, session, following)
 
-    def _followed(self, _: object, session: ISession, running: Deferred[None]) -> None:
-        if self._events.get(session) is running:
+    def _followed(self, _: object, session: ISession, following: Deferred[None]) -> None:
+        if self._events.get(session) is following:
             del self._events[session]
 
 

@@ -27,7 +27,7 @@ def call_hook(hook: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """
     result = hook(*args, **kwargs)
     if result is not None and (isinstance(result, Deferred) or isawaitable(result)):
-        _discard(result)
+        discard(result)
         raise HookError(
             f"{_name(hook)} returned a {type(result).__name__}, but it has to be a plain call; only"
             " messages_arriving and message_arriving, and messages_arrived of a broker, may be coroutines or"
@@ -47,7 +47,7 @@ def call_slow_hook(hook: Callable[P, HookResult], *args: P.args, **kwargs: P.kwa
         return result
     if isinstance(result, Coroutine):
         return run_coroutine(result)
-    _discard(result)
+    discard(result)
     raise HookError(
         f"{_name(hook)} returned a {type(result).__name__}; it has to return None or a Deferred, or be a"
         " coroutine"
@@ -59,7 +59,7 @@ def _name(hook: Callable[..., object]) -> str:
     return str(getattr(hook, "__qualname__", type(hook).__name__)).rpartition("<locals>.")[2]
 
 
-def _discard(result: object) -> None:
+def discard(result: object) -> None:
     """Release what a hook has returned by mistake, without a second report of it."""
     if isinstance(result, Coroutine):
         result.close()

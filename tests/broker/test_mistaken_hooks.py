@@ -1,0 +1,92 @@
+"""Hooks of a broker that are plain methods, coroutines or return Deferreds where others are declared."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from twisted.internet.defer import Deferred, succeed
+
+from msmq.broker.outcomes import Outcome, accept
+from msmq.errors import LocalProtocolError
+from msmq.interfaces.manager.received_messages import ReceivedMessage
+from msmq.interfaces.session import ISession
+from msmq.net.hooks import HookError
+from tests.broker.test_drain import BrokerTestCase, Scripted
+
+
+class MistakenHooksTests(BrokerTestCase):
+    """BETA runs a broker with a hook that is written differently."""
+
+    def run_broker(self, make: type[Scripted], **options: Any) -> None:
+        self.make, self.options = make, options
+        self.addCleanup(self.clock.advance, 20)
+        self.beta.deaf()
+        self.beta.service.stopService()
+        self.beta = self.node("BETA", UUID(int=5))
+        self.beta.start()
+
+    def test_a_lane_that_is_a_coroutine(self) -> None:
+        """The error names the method, and messages stay in the order of their queue."""
+
+        class Customers(Scripted):
+            def lane(self, message: ReceivedMessage) -> Any:
+                async def customer() -> str:
+                    return message.label
+
+                return customer()
+
+        gates: dict[bytes, Deferred[None]] = {}
+
+        async def process(message: ReceivedMessage) -> Outcome:
+            gates[message.body] = Deferred()
+            await gates[message.body]
+            return accept()
+
+        self.process = process
+        self.run_broker(Customers, concurrency=2)
+        self.sent(b"1", b"2", label="x")
+        self.assertEqual(self.broker.seen, [b"1"])
+        gates[b"1"].callback(None)
+        self.clock.advance(1)
+        self.assertEqual(self.broker.seen, [b"1", b"2"])
+        gates[b"2"].callback(None)
+        errors = self.flushLoggedErrors(LocalProtocolError)
+        self.assertIn("Customers.lane returned a coroutine", str(errors[0].value))
+
+    def test_session_hooks_that_are_plain_methods(self) -> None:
+        """They are called, and the session stays open."""
+
+        class Plain(Scripted):
+            def session_opened(self, session: ISession) -> Any:
+                self.events.append("opened")
+
+        self.run_broker(Plain)
+        self.sent(b"1")
+        self.assertEqual((self.broker.events, self.broker.seen), (["opened"], [b"1"]))
+
+    def test_session_hooks_that_return_deferreds(self) -> None:
+        """They are waited for."""
+
+        class Slow(Scripted):
+            def session_opened(self, session: ISession) -> Any:
+                return succeed(None).addCallback(lambda _: self.events.append("opened"))
+
+        self.run_broker(Slow)
+        self.sent(b"1")
+        self.assertEqual((self.broker.events, self.broker.seen), (["opened"], [b"1"]))
+
+    def test_session_hooks_with_another_result(self) -> None:
+        """The session closes, and the error names the method."""
+
+        class Mistaken(Scripted):
+            def session_opened(self, session: ISession) -> Any:
+                return True
+
+        # Of the sessions that follow.
+        self.addCleanup(self.flushLoggedErrors, HookError)
+        self.run_broker(Mistaken)
+        self.sent(b"1")
+        self.assertEqual(self.broker.seen, [])
+        (error,) = self.flushLoggedErrors(HookError)
+        self.assertIn("Mistaken.session_opened returned a bool", str(error.value))
