@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, cast
 
 import attrs
 from twisted.application.service import Service
-from twisted.internet.defer import CancelledError, Deferred, ensureDeferred, succeed
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred, fail, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.components import Componentized
@@ -273,8 +273,17 @@ class Broker(Service):
         messages in process have ended. The broker stops when this coroutine has ended and its outcome is
         stored; it has 5 seconds from then on, like the others before.
 
-        @return: fires when it has stopped.
+        @return: fires when it has stopped. It fails with L{LocalProtocolError} if something else runs the
+            server of this broker, as C{twistd msmq --broker} does: that stops it.
         """
+        if self._run is None and self._program is not None and self._program.is_prepared:
+            owner = type(self).__name__
+            return fail(
+                LocalProtocolError(
+                    f"{owner} is the program of a server that it has not started; stop that server, or end"
+                    " the process, and the broker stops with it"
+                )
+            )
         Service.stopService(self)
         if self._program is not None:
             self._program.pause()

@@ -162,6 +162,11 @@ class BrokerProgram:
 
     # Called by the broker
 
+    @property
+    def is_prepared(self) -> bool:
+        """Whether it is between L{prepare} and L{end}."""
+        return self._drain is not None
+
     def others_ended(self) -> Deferred[None] | None:
         """See L{MessagesInProcess.others_ended<msmq.broker.in_process.MessagesInProcess.others_ended>}."""
         drain = self._drain or self._ending

@@ -1,4 +1,4 @@
-"""Hooks of a broker that are plain methods, coroutines or return Deferreds where others are declared."""
+"""What a broker does otherwise than it is meant: hooks of another kind, and a stop that is its server's."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ from typing import Any
 from uuid import UUID
 
 from twisted.internet.defer import Deferred, succeed
+from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.broker.outcomes import Outcome, accept
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.interfaces.session import ISession
 from msmq.net.hooks import HookError
+from msmq.testing import MemoryEstate
 from tests.broker.test_drain import BrokerTestCase, Scripted
+
+TO_BETA = "DIRECT=OS:BETA\\private$\\orders"
 
 
 class MistakenHooksTests(BrokerTestCase):
@@ -90,3 +94,30 @@ class MistakenHooksTests(BrokerTestCase):
         self.assertEqual(self.broker.seen, [])
         (error,) = self.flushLoggedErrors(HookError)
         self.assertIn("Mistaken.session_opened returned a bool", str(error.value))
+
+
+class HostedTests(SynchronousTestCase):
+    """A broker in a server that it has not started, as that of C{twistd msmq --broker}."""
+
+    def test_a_stop_by_a_message(self) -> None:
+        """It is refused, and messages are processed as before; it paused them, while the server went on."""
+        estate = MemoryEstate()
+        self.addCleanup(estate.close)
+        errors: list[str] = []
+
+        async def process(message: ReceivedMessage) -> Outcome:
+            try:
+                await broker.stopService()
+            except LocalProtocolError as error:
+                errors.append(str(error))
+            return accept()
+
+        broker = Scripted(process, queues=["orders"])
+        alpha, beta = estate.add("ALPHA"), estate.add("BETA", broker=broker)
+        for body in (b"1", b"2"):
+            alpha.send(TO_BETA, body)
+            estate.advance(1)
+        self.assertEqual(broker.seen, [b"1", b"2"])
+        self.assertIn("Scripted is the program of a server that it has not started", errors[0])
+        beta.stop()
+        self.assertIsNone(self.successResultOf(broker.stopService()))
