@@ -17,7 +17,15 @@ LITTLE_SPACE: Final = 0.1
 """Free part of the file system of the store."""
 
 SLOW_COMMIT: Final = 0.5
-"""Seconds that 1 % of the commits exceed."""
+"""Seconds that 1 % of the commits exceed, or half of them if they are fewer than
+L{COMMITS_OF_A_PERCENTILE}.
+"""
+
+COMMITS_OF_A_PERCENTILE: Final = 100
+"""Commits below which 1 % of them is no commit."""
+
+FEWEST_COMMITS: Final = 10
+"""Commits below which their durations are no alarm: a start has a few, which may wait for a cold disk."""
 
 FAILURE_COUNTS: Final = 90.0
 """Seconds for which a failed commit, which is retried meanwhile, is an alarm and makes a server unready."""

@@ -123,7 +123,7 @@ class CommitTimes:
 
     @ivar commits: commits that succeeded since the start.
     @ivar failures: commits that failed since the start.
-    @ivar measured: the number of commits that the others are of.
+    @ivar measured: the number of commits that the others are of: the latest of the last ten minutes.
     @ivar p99: the duration that 1 % of them exceed.
     @ivar since_failure: seconds since the latest commit failed; C{None} if it succeeded.
     """

@@ -28,6 +28,9 @@ from msmq.persistence.snapshot import Snapshot
 MEASURED: Final = 1000
 """The latest commits, whose durations are kept."""
 
+RECENT: Final = 600.0
+"""Seconds after which a commit is not among the latest any more, however few have followed."""
+
 
 @implementer(ICommitTimes, IMessageStore)
 class MeteredStore:
@@ -45,7 +48,8 @@ class MeteredStore:
     ) -> None:
         self._store = store
         self._observe = observe
-        self._latest: deque[float] = deque(maxlen=MEASURED)
+        # Each with the time of its end.
+        self._latest: deque[tuple[float, float]] = deque(maxlen=MEASURED)
         self._clock = clock
         self.name = store.name
         self.durable = store.durable
@@ -65,8 +69,9 @@ class MeteredStore:
     def _done(self, result: None, began: float) -> None:
         self.commits += 1
         self.failed_at = None
-        seconds = self._clock() - began
-        self._latest.append(seconds)
+        now = self._clock()
+        seconds = now - began
+        self._latest.append((now, seconds))
         self._observe(seconds)
         return result
 
@@ -77,7 +82,8 @@ class MeteredStore:
 
     def commit_times(self) -> CommitTimes:
         """See L{ICommitTimes.commit_times}."""
-        latest = sorted(self._latest)
+        since = self._clock() - RECENT
+        latest = sorted(seconds for ended, seconds in self._latest if ended >= since)
         return CommitTimes(
             commits=self.commits,
             failures=self.failures,

@@ -203,14 +203,32 @@ class ServerAlarmTests(ControlTestCase):
         enough = attrs.evolve(little, free_bytes=100)
         self.assertEqual(server_alarms(attrs.evolve(self.calm, store=enough), (), None, ()), [])
         times = CommitTimes(
-            commits=1, failures=0, measured=1, median=0.1, p99=0.6, longest=0.6, since_failure=None
+            commits=900, failures=0, measured=100, median=0.1, p99=0.6, longest=0.6, since_failure=None
         )
-        self.assertEqual(self.only(store=attrs.evolve(store, commit_times=times))[1], "slow_commits")
+        self.assertEqual(
+            self.only(store=attrs.evolve(store, commit_times=times))[1:],
+            ("slow_commits", "1 % of the latest 100 commits took more than 0.6 s"),
+        )
         failed = attrs.evolve(times, p99=0.1, since_failure=FAILURE_COUNTS - 1)
         self.assertEqual(self.only(store=attrs.evolve(store, commit_times=failed))[1], "store_failed")
         long_ago = attrs.evolve(failed, since_failure=FAILURE_COUNTS)
         calm = attrs.evolve(self.calm, store=attrs.evolve(store, commit_times=long_ago))
         self.assertEqual(server_alarms(calm, (), None, ()), [])
+
+    def test_few_commits(self) -> None:
+        """One slow commit of a few, as that of a start, is no alarm; half of them are."""
+        few = CommitTimes(
+            commits=99, failures=0, measured=99, median=0.5, p99=9.0, longest=9.0, since_failure=None
+        )
+        slow = attrs.evolve(few, measured=10, median=0.6)
+        start = attrs.evolve(slow, measured=9)
+        for times in (few, start):
+            calm = attrs.evolve(self.calm, store=attrs.evolve(self.calm.store, commit_times=times))
+            self.assertEqual(server_alarms(calm, (), None, ()), [])
+        self.assertEqual(
+            self.only(store=attrs.evolve(self.calm.store, commit_times=slow))[1:],
+            ("slow_commits", "half of the latest 10 commits took more than 0.6 s"),
+        )
 
     def test_archive(self) -> None:
         """An archive that is not written says why, and one that is late how late."""

@@ -10,8 +10,10 @@ from typing import Final
 import attrs
 
 from msmq.alarm_limits import (
+    COMMITS_OF_A_PERCENTILE,
     EXPIRES_SOON,
     FAILURE_COUNTS,
+    FEWEST_COMMITS,
     LITTLE_SPACE,
     NEARLY_FULL,
     OLD,
@@ -242,13 +244,16 @@ def _of_store(status: ManagerStatus) -> Iterator[ManagerAlarm]:
                 text=f"the file system of the store has {size(store.free_bytes)} left, {free:.0%}",
                 action="Free disk space, or extend the disk; no message is accepted when it is full.",
             )
-    if times is not None and times.p99 is not None and times.p99 > SLOW_COMMIT:
-        yield ManagerAlarm(
-            severity=AlarmSeverity.WARNING,
-            kind="slow_commits",
-            text=f"1 % of the latest commits took more than {times.p99:.1f} s",
-            action="The disk is slow, or other programs use it.",
-        )
+    if times is not None and times.measured >= FEWEST_COMMITS:
+        are_many = times.measured >= COMMITS_OF_A_PERCENTILE
+        part, seconds = ("1 %", times.p99) if are_many else ("half", times.median)
+        if seconds is not None and seconds > SLOW_COMMIT:
+            yield ManagerAlarm(
+                severity=AlarmSeverity.WARNING,
+                kind="slow_commits",
+                text=f"{part} of the latest {times.measured} commits took more than {seconds:.1f} s",
+                action="The disk is slow, or other programs use it.",
+            )
 
 
 def _of_quotas(status: ManagerStatus) -> Iterator[ManagerAlarm]:
