@@ -107,9 +107,12 @@ class Client:
     def create_queue(self, /, path: str, **options: object) -> dict[str, Any]:
         """Create a queue, unless it exists; returns its properties.
 
+        The properties of a queue that exists stay as they are.
+
         @param options: C{transactional}, C{journal}, C{label} and the others of the control API.
         @raise LocalProtocolError: C{path} is not a text, or an option is nothing that JSON can say.
-        @raise MQError: refused, or unreachable.
+        @raise MQError: refused, or unreachable; with MQ_ERROR_QUEUE_EXISTS, the queue exists and is not
+            C{transactional} as the option says, which nothing can change.
         """
         check_text("path", path)
 
@@ -119,7 +122,12 @@ class Client:
             except MQError as error:
                 if error.status != Status.MQ_ERROR_QUEUE_EXISTS:
                     raise
-                return self._control.queue(path)
+                found = self._control.queue(path)
+                # It would refuse each message that the caller expects.
+                if options.get("transactional", found["transactional"]) != found["transactional"]:
+                    kind = "transactional" if found["transactional"] else "not transactional"
+                    raise MQError(error.status, f"{found['path']} exists, and is {kind}") from None
+                return found
 
         return self._reconnection.run(create)
 

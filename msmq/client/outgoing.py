@@ -82,7 +82,13 @@ def message_to(
     if not isinstance(destination, str):
         raise LocalProtocolError(f"destination is {kind_of(destination)}, it has to be text")
     if isinstance(body, str):
-        body = body.encode("utf-8", "surrogatepass")
+        try:
+            body = body.encode()
+        except UnicodeEncodeError as error:
+            raise LocalProtocolError(
+                f"body: character {error.start + 1} is a lone surrogate, which UTF-8 does not have; encode"
+                " the text as its receiver expects it"
+            ) from None
     if not isinstance(body, (bytes, bytearray, memoryview)):
         raise LocalProtocolError(f"body is {kind_of(body)}, it has to be bytes or text")
     if not isinstance(extension, (bytes, bytearray, memoryview)):

@@ -8,7 +8,8 @@ import io
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -83,6 +84,20 @@ class ClientTests(TestCase):
 
         await self.blocking(program)
         self.assertEqual(output.getvalue(), "urgent: order 7\norder 7 is two boxes\npaid: 30\n")
+
+    async def test_a_queue_that_exists(self) -> None:
+        """It is as good as created, unless it is transactional and should not be, or the reverse."""
+        create = self.client.create_queue
+        await self.blocking(lambda: create(ORDERS, label="first"))
+        same: Sequence[dict[str, object]] = ({}, {"label": "second"}, {"transactional": False})
+        for options in same:
+            found = await self.blocking(partial(create, ORDERS, **options))
+            self.assertEqual(found["label"], "first")
+        with self.assertRaisesRegex(MQError, "exists, and is not transactional"):
+            await self.blocking(lambda: create(ORDERS, transactional=True))
+        await self.blocking(lambda: create(PAYMENTS, transactional=True))
+        with self.assertRaisesRegex(MQError, "exists, and is transactional"):
+            await self.blocking(lambda: create(PAYMENTS, transactional=False))
 
     async def test_batches_that_are_released(self) -> None:
         """A released batch, or one whose handling fails, is received again; a confirmed one is not."""
@@ -273,6 +288,7 @@ class ArgumentTests(SynchronousTestCase):
         for call, words in (
             (lambda: message_to(wrong), "destination is an int"),
             (lambda: message_to(ORDERS, wrong), "body is an int"),
+            (lambda: message_to(ORDERS, "ab\ud800"), "body: character 3 is a lone surrogate"),
             (lambda: message_to(ORDERS, colour="red"), "colour"),  # type: ignore[call-arg]
             (lambda: client.send_all([wrong]), "messages: each has to be a MessageToSend"),
             (lambda: client.create_queue(ORDERS, label=b"x"), "bytes is not JSON serializable"),
