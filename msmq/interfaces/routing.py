@@ -34,7 +34,8 @@ class IRouter(Interface):
         """The queue managers that a message may go to next. [MS-MQQB] 3.1.7.5.
 
         They are tried in order; the result is not empty, and does not contain C{source}.
-        Each answer is based on the current data, and does not wait for a directory.
+        Each answer is based on the current data, and does not wait for a directory. Without one for 60
+        seconds the query is cancelled, and counts as an error.
 
         @param source: QueueManager.Identifier of the queue manager that has the message.
         @param destination: that of the destination queue manager, which is another one.

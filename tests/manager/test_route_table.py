@@ -10,9 +10,10 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
+from msmq.errors import LocalProtocolError
 from msmq.interfaces import IRouter
 from msmq.interfaces.routing import NoRoute
-from msmq.manager.routes.route_table import AVOIDED, RETRY, RouteTable
+from msmq.manager.routes.route_table import AVOIDED, PATIENCE, RETRY, RouteTable
 from msmq.routing.next_hops import Rule
 from msmq.routing.topology import QueueManager
 from msmq.testing.clock import ManualClock
@@ -101,6 +102,43 @@ class WaysTests(SynchronousTestCase):
         self.assertEqual([self.hops(), self.hops()], [["gA"], ["gA"]])
         self.assertEqual(self.router.asked, [(CC, frozenset())])
         self.assertEqual(self.changes, [])
+
+    def test_answers_that_are_none(self) -> None:
+        """They are logged, count as a missing route, and the router is queried again."""
+        self.router.answers = [["gA"]] * 5
+        for wrong, words in (
+            (None, "returned a NoneType, not"),
+            ("gA", "returned a str, not"),
+            ([CC], "returned a UUID among"),
+            ([machine("gA"), machine("cA")], "returned the queue manager itself"),
+        ):
+            patch: Any = self.patch(ScriptedRouter, "next_hops", lambda *_, wrong=wrong: succeed(wrong))
+            self.assertEqual([self.hops(), self.hops()], [[], []])
+            (error,) = self.flushLoggedErrors(LocalProtocolError)
+            self.assertIn(words, str(error.value))
+            patch.restore()
+            self.clock.advance(RETRY)
+            self.assertEqual(self.hops(), ["gA"])
+            self.table.changed()
+
+    def test_no_answer(self) -> None:
+        """After a time it counts as a missing route, and the router is queried again."""
+        self.assertEqual(self.hops(), [])
+        self.clock.advance(PATIENCE)
+        (error,) = self.flushLoggedErrors(LocalProtocolError)
+        self.assertIn("has not answered for 60 s", str(error.value))
+        self.assertEqual(self.changes, [CC])
+        self.router.answers = [["gA"]]
+        self.assertEqual(self.hops(), [])
+        self.clock.advance(RETRY)
+        self.assertEqual((self.hops(), len(self.router.asked)), (["gA"], 2))
+
+    def test_a_stop_before_the_answer(self) -> None:
+        """The query is cancelled, and nothing is left in the reactor."""
+        self.hops()
+        self.table.stop()
+        self.assertTrue(self.router.waiting[0].called)
+        self.assertEqual(self.clock.reactor.getDelayedCalls(), [])
 
     def test_late_answer(self) -> None:
         """Until the answer there is no route, and no second query; then waiting callers are notified."""

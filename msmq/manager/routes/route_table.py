@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 from uuid import UUID
 
-from twisted.internet.defer import maybeDeferred
+from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from msmq.errors import LocalProtocolError
 from msmq.interfaces.routing import IRouter, NoRoute
+from msmq.quoting import kind_of
 from msmq.routing.topology import QueueManager
 
 RETRY: Final = 60.0
 """Seconds after which the router is queried again for a missing route."""
 
+PATIENCE: Final = 60.0
+"""Seconds after which a query without an answer counts as one for a missing route."""
+
 AVOIDED: Final = 60.0
 """Seconds for which a queue manager that could not be reached is avoided, where an alternate is allowed."""
+
+
+T = TypeVar("T")
+
+
+def _no_answer(result: Any, seconds: float) -> Any:
+    """The error of a query that was cancelled for its time."""
+    if isinstance(result, Failure) and result.check(CancelledError):
+        raise LocalProtocolError(f"next_hops has not answered for {seconds:.0f} s")
+    return result
 
 
 class RouteListener(Protocol):
@@ -47,6 +62,8 @@ class RouteTable:
         self._asked: set[UUID] = set()
         self._retries: dict[UUID, IDelayedCall] = {}
         self._avoided: dict[UUID, IDelayedCall] = {}
+        # Those that are not there yet.
+        self._answers: set[Deferred[Any]] = set()
         self._is_stopped = False
         self._generation = 0
         self._listener = listener
@@ -100,6 +117,8 @@ class RouteTable:
             call.cancel()
         self._retries.clear()
         self._avoided.clear()
+        for answer in list(self._answers):
+            answer.cancel()
 
     def _forget_routes_through(self, missed: Iterable[UUID]) -> None:
         gone = set(missed)
@@ -120,9 +139,13 @@ class RouteTable:
         generation = self._generation
         answer = maybeDeferred(self._router.next_hops, self._own, destination, avoided)
         is_late = has_waited or not answer.called
+        if not answer.called:
+            self._answers.add(answer)
+            answer.addTimeout(PATIENCE, self._reactor, _no_answer)
+            answer.addBoth(self._ended, answer)
+        answer.addCallback(self._checked)
 
-        def found(answered: Iterable[QueueManager]) -> None:
-            hops = tuple(answered)
+        def found(hops: tuple[QueueManager, ...]) -> None:
             if generation == self._generation:
                 missed = self._avoided.keys() - avoided - {destination, self._own}
                 if any(hop.identifier in missed for hop in hops):
@@ -135,6 +158,8 @@ class RouteTable:
                 self._ask(destination)
 
         def missing(failure: Failure) -> None:
+            if self._is_stopped:
+                return
             if failure.check(NoRoute) is None:
                 self.log.failure("the router failed", failure)
             else:
@@ -144,6 +169,29 @@ class RouteTable:
         answer.addCallbacks(found, missing).addErrback(
             lambda failure: self.log.failure("a new route could not be applied", failure)
         )
+
+    def _ended(self, result: T, answer: Deferred[Any]) -> T:
+        self._answers.discard(answer)
+        return result
+
+    def _checked(self, answered: object) -> tuple[QueueManager, ...]:
+        """The answer of a router, which may be that of a plugin.
+
+        @raise LocalProtocolError: it is not one.
+        """
+        hops: tuple[object, ...] | None = None
+        if isinstance(answered, Iterable) and not isinstance(answered, str | bytes):
+            hops = tuple(answered)
+        if hops is None:
+            raise LocalProtocolError(f"next_hops returned {kind_of(answered)}, not QueueManager objects")
+        checked: list[QueueManager] = []
+        for hop in hops:
+            if not isinstance(hop, QueueManager):
+                raise LocalProtocolError(f"next_hops returned {kind_of(hop)} among the QueueManager objects")
+            if hop.identifier == self._own:
+                raise LocalProtocolError("next_hops returned the queue manager itself, which has the message")
+            checked.append(hop)
+        return tuple(checked)
 
     def _answered(self, destination: UUID, hops: tuple[QueueManager, ...], is_late: bool) -> None:
         if self._is_stopped:
