@@ -10,6 +10,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from msmq.interfaces.storage import StorageError, StorageFull
+from msmq.line_limit import LineLimit
 from msmq.manager.performer import Performer
 from msmq.persistence.changes import PutState, RemoveState
 
@@ -38,6 +39,9 @@ BETWEEN_EVENTS: Final = 60.0
 """Seconds between two events L{FULL}: a store that fills again and again does not fill the event log. Copies
 that were not made in between are in the next event L{SPACE}."""
 
+LINES: Final = 5
+"""Log lines about failed commits in a minute; the others are counted."""
+
 _NAME: Final = "space_probe"
 
 
@@ -65,6 +69,7 @@ class FlowControl:
         self._calm_since = reactor.seconds()
         self._is_stopped = False
         self._has_probe = False
+        self._lines = LineLimit.a_minute(LINES)
 
     def load(self, state: Mapping[str, bytes]) -> None:
         """Find the bytes of a probe that the last stop, or kill, has cut off."""
@@ -84,8 +89,13 @@ class FlowControl:
             self._timer = None
 
     def failed(self, error: StorageError) -> None:
-        """The store failed; if it is full, accept no messages until it has space."""
+        """The store failed, which is logged; if it is full, accept no messages until it has space."""
         storage = self._performer.model.storage
+        # A peer gets no error, and a caller may keep it: the log is where an operator looks for it.
+        if not isinstance(error, StorageFull) and (
+            (others := self._lines.take(self._performer.clock.now())) is not None
+        ):
+            self.log.error("a commit of the store failed: {error}{others}", error=error, others=others)
         if isinstance(error, StorageFull) and not storage.throttled and not self._is_stopped:
             storage.throttled = True
             self._copies_dropped = self._performer.model.copying.dropped

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
+from zope.interface import provider
+
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.structures.status import MQError
 from tests.manager.support import FULL, FaultyStore
@@ -56,6 +59,29 @@ class MistakenStoreTests(NodesTestCase):
         self.stores["ALPHA"].recover()
         self.clock.advance(120)
         self.assertEqual(self.bodies(self.beta, ORDERS), [b"1", b"2"])
+
+    def test_the_log_has_the_error(self) -> None:
+        """An operator finds it there, a few times a minute; peers get none, and try again."""
+        lines: list[str] = []
+
+        @provider(ILogObserver)
+        def observer(event: LogEvent) -> None:
+            lines.append(formatEvent(event))
+
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
+        orders = self.queue(self.beta)
+        self.stores["BETA"].break_down(MISTAKE)
+        self.send(self.alpha, AT_BETA, b"1", delivery=Delivery.RECOVERABLE)
+        self.clock.advance(1)
+        text = "a commit of the store failed: the store failed: KeyError: 'no such row'"
+        self.assertIn(text, lines)
+        for _ in range(20):
+            message = Message(b"2", delivery=Delivery.RECOVERABLE)
+            self.failureResultOf(self.deferred(self.beta.service.send(orders, [message])), MQError)
+        self.assertEqual(lines.count(text), 5)
+        self.stores["BETA"].recover()
+        self.clock.advance(120)
 
     def test_full_store(self) -> None:
         """A full store that fails so when it is probed for space is probed again."""

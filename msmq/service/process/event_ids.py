@@ -172,6 +172,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     ): 2084,
     "{count} stored redirect(s) of outgoing queues are left out, since they are invalid: {names}": 2085,
     "messages that a receiver refuses hold up others: {reason}": 2087,
+    "a commit of the store failed: {error}{others}": 2088,
     "the archive process has ended, and is started again: {reason}": 5971,
     "the archive is not written: {reason}": 5972,
     "the archive is written again": 5973,
