@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -22,6 +23,15 @@ class TableTests(SynchronousTestCase):
             if (path / "__init__.py").exists() or (path.suffix == ".py" and path.stem != "__init__")
         }
         self.assertEqual(found - set(ROOMS), set())
+
+    def test_documents_have_every_package(self) -> None:
+        """The source layout of the README and the levels of the design name each package."""
+        packages = {path.parent.name for path in (PROJECT / "msmq").glob("*/__init__.py")}
+        layout = (PROJECT / "README.md").read_text(encoding="utf-8")
+        design = (PROJECT / "docs" / "design" / "README.md").read_text(encoding="utf-8")
+        self.assertEqual({name for name in packages if f"| `msmq/{name}` |" not in layout}, set())
+        levels = [line for line in design.splitlines() if re.match(r"\| \d \|", line)]
+        self.assertEqual({name for name in packages if f"`{name}`" not in "".join(levels)}, set())
 
     def test_arrows_point_down(self) -> None:
         """No row allows an import of a higher room, nor of one on the same level that is not listed."""
