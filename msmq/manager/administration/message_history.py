@@ -116,7 +116,8 @@ def _summary(
             return f"reached its queue, according to {name}; whether it was received is not recorded here"
         if last.message_class == MessageClass.ACK_RECEIVE:
             return f"was received, according to {name}"
-        return f"failed: {name}"
+        again = [event.reason for event in events if event.event == "requeued"]
+        return f"failed: {name}; was {again[-1]}" if again else f"failed: {name}"
     steps = [record for record in deliveries if record.step is DeliveryStep.HANDED_OVER]
     if any(record.step is DeliveryStep.ORDERED for record in deliveries):
         return "arrived at its queue manager, in order; its later history is recorded there"

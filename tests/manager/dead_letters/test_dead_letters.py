@@ -235,8 +235,9 @@ class RequeueTests(DeadLetterTestCase):
         self.restart(crash=True)
         self.assertEqual((self.seen(self.payments), self.dead_letters(DEADXACT)), ([b"1"], []))
         self.assertEqual(self.service.inspection.transactions(), [])
-        events = self.run_to_end(self.service.inspection.explain(identifier)).events
-        self.assertEqual(events[-1].reason, f"sent again as {again}")
+        explained = self.run_to_end(self.service.inspection.explain(identifier))
+        self.assertEqual(explained.events[-1].reason, f"sent again as {again}")
+        self.assertTrue(explained.summary.endswith(f"; was sent again as {again}"), explained.summary)
 
     def test_to_another_queue_manager(self) -> None:
         """A dead letter of an unsent message is pending again."""
