@@ -26,6 +26,11 @@ def import_named(text: str, example: str) -> Any:
     module_name, colon, name = text.partition(":")
     if not module_name or not colon or not name:
         raise NamedObjectError(f"it has to be MODULE:CLASS, such as {example}")
+    if "/" in module_name or module_name.startswith(".") or module_name.endswith(".py"):
+        # For more.py Python imports more, and looks in it for py.
+        raise NamedObjectError(
+            f"{quoted(module_name)} is not a module; write MODULE:CLASS, such as {example}"
+        )
     directory = os.getcwd()
     if directory not in sys.path:
         # Last, so that it hides no package that is installed.
@@ -47,9 +52,9 @@ def import_named(text: str, example: str) -> Any:
 
 
 def failure(what: str, error: Exception) -> str:
-    """What has failed, with the place in the user's code."""
+    """What has failed, in one line, with the place in the user's code."""
     # The first frame is that of the caller, which has caught the error.
     frames = traceback.extract_tb(error.__traceback__)[1:]
     own = [frame for frame in frames if "importlib" not in frame.filename]
     place = f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
-    return f"{what}: {type(error).__name__}: {error}{place}"
+    return f"{what}: {type(error).__name__}: {' '.join(str(error).split())}{place}"

@@ -27,6 +27,10 @@ class Failing(Good):
     def __init__(self):
         raise KeyError("warehouse")
 
+class Talking(Good):
+    def __init__(self):
+        raise ValueError("the warehouse is closed\\n  until Monday")
+
 def make():
     return Good(queues=["orders"])
 
@@ -60,6 +64,12 @@ class LoadTests(SynchronousTestCase):
             ("broker_programs", "it has to be MODULE:CLASS, such as orders:Orders"),
             (":Good", "it has to be MODULE:CLASS"),
             ("no_such_module:Good", "there is no module 'no_such_module'; the working directory and"),
+            (
+                "broker_programs.py:Good",
+                "'broker_programs.py' is not a module; write MODULE:CLASS, such as orders:O",
+            ),
+            ("./broker_programs:Good", "'./broker_programs' is not a module; write MODULE:CLASS"),
+            ("broker_programs:Talking", "ValueError: the warehouse is closed until Monday ("),
             ("broker_programs:Bad", "module 'broker_programs' has no class 'Bad'"),
             ("broker_programs:NOT_CALLABLE", "module 'broker_programs' has no class 'NOT_CALLABLE'"),
             ("broker_programs:Empty", "Empty has no message_received: write async def"),
