@@ -206,8 +206,10 @@ class Broker(Service):
     def program(self, reactor: IReactorTime, clock: IClock) -> BrokerProgram:
         """This broker as the program of a L{Server} that something else runs, as C{twistd msmq --broker}.
 
-        @raise LocalProtocolError: it has arguments that belong to the server.
+        @raise LocalProtocolError: it has arguments that belong to the server, or C{__init__} of its class
+            does not call that of this one.
         """
+        self._check_created()
         for argument, value in {
             "store": self._store,
             "name": self._computer_name,
@@ -220,6 +222,11 @@ class Broker(Service):
                     " it out here (twistd msmq has --data, --name, --address and --config)"
                 )
         return self._make_program(reactor, clock)
+
+    def _check_created(self) -> None:
+        """Report a constructor that is forgotten by its name, and not by an attribute that is missing."""
+        if "_store" not in vars(self):
+            raise LocalProtocolError(f"{type(self).__name__}.__init__ does not call super().__init__(...)")
 
     def _make_program(self, reactor: IReactorTime, clock: IClock) -> BrokerProgram:
         self._program = BrokerProgram(self, self._queues, self._concurrency, self._backlog, reactor, clock)
@@ -245,7 +252,9 @@ class Broker(Service):
         """Start; C{started} fires with the result.
 
         @raise SystemExit: C{twistd} has called it, it cannot start, and the reason is known at once.
+        @raise LocalProtocolError: C{__init__} of its class does not call that of this one.
         """
+        self._check_created()
         Service.startService(self)
         run = self._run = ServerRun(qual(type(self)), "msmq-broker-")
         self.lost = Deferred()

@@ -68,6 +68,17 @@ class RefusedTests(SynchronousTestCase):
 
         self.refused(Empty, "Empty has no message_received: write async def message_received(self, message")
 
+    def test_without_the_constructor(self) -> None:
+        """A constructor that does not call that of the base class is named, however the broker is run."""
+
+        class Careless(Orders):
+            def __init__(self) -> None:
+                self.boxes = 0
+
+        text = "Careless.__init__ does not call super().__init__(...)"
+        self.refused(lambda: Careless().program(Clock(), ManualClock()), text)
+        self.refused(lambda: Careless().startService(), text)
+
     def test_inside_a_server(self) -> None:
         """Settings of the enclosing server are refused for a broker inside it."""
         clock = ManualClock()
