@@ -16,6 +16,11 @@ def count(number: int) -> str:
     return str(number) if len(str(abs(number))) <= _PLAIN_GROUP else text.replace(",", "\u202f")
 
 
+def decimal(number: float) -> str:
+    """A number as a file has it, without a zero fraction and, from 0.0001 to 10**15, without an exponent."""
+    return f"{number:.15g}"
+
+
 def size(number: int) -> str:
     """A number of bytes with its unit: C{648 B}, C{12.7 KiB}, C{3.1 GiB}."""
     value, unit = float(number), 0

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import attrs
 
+from msmq.quantities import decimal
 from msmq.quoting import quoted
 from msmq.wire.addresses import parse_network
 from msmq.wire.guid import parse_guid
@@ -64,7 +65,7 @@ def wrong_type(expected: str, value: object) -> ValueError:
 def _shown(value: float) -> str:
     """Format a refused number for people."""
     if isinstance(value, float):
-        return f"{value:g}"
+        return decimal(value)
     if abs(value) < _MOST_SHOWN:
         return str(value)
     return "a number of more than 30 digits"
@@ -113,7 +114,7 @@ class Seconds:
 
     @property
     def range_text(self) -> str:
-        return f"{self.low:g} to {self.high:g}"
+        return f"{decimal(self.low)} to {decimal(self.high)}"
 
     def read(self, value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):

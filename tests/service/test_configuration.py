@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.net.endpoints import DatagramEndpoint
+from msmq.quantities import decimal
 from msmq.service.configuration import (
     ConfigurationError,
     ConfigurationProblem,
@@ -481,4 +482,4 @@ def _default_text(default: object) -> str:
         case tuple():
             return f"`{json.dumps(default)}`"
         case _:
-            return f"`{default:g}`" if isinstance(default, float) else f"`{default}`"
+            return f"`{decimal(default) if isinstance(default, float) else default}`"

@@ -59,7 +59,7 @@ ROOMS = {
     "structures": Room(1, (*FOUNDATION, "wire"), pure=True),
     "windows": Room(1, (*FOUNDATION, "wire", "structures"), pure=True),
     "persistence": Room(1, (*FOUNDATION, "wire", "structures"), pure=True),
-    "toml": Room(1, (*FOUNDATION, "wire")),
+    "toml": Room(1, (*FOUNDATION, "quantities", "wire")),
     # The cores never import each other: they share values and are joined by manager.
     "queues": Room(2, MACHINES, pure=True),
     "session": Room(2, MACHINES, pure=True),

@@ -25,6 +25,8 @@ class NumberTests(SynchronousTestCase):
                 self.assertTrue(str(error).endswith(shown), error)
         for time in (float("nan"), float("inf"), 1e300, 0.5):
             self.assertIn(f"not {time:g}", str(self.assertRaises(ValueError, Seconds(1, 5).read, time)))
+        for kind in (WholeNumber(60, 31_449_600), Seconds(60, 31_449_600)):
+            self.assertEqual(kind.range_text, "60 to 31449600")
         self.assertEqual((Seconds(1, 5).read(5), Seconds(1, 5).read(1.5)), (5.0, 1.5))
 
     def test_documents(self) -> None:

@@ -32,7 +32,9 @@ class ConfigurationPageTests(ChangeTestCase):
         self.assertIn("--name", page.text)
         self.assertIn("The files have the values that are in effect.", page.text)
         self.assertNotIn("session_retry_maximum", page.text)
-        self.assertIn("session_retry_maximum", self.shown("/configuration?all=true").text)
+        every_key = self.shown("/configuration?all=true").text
+        self.assertIn("session_retry_maximum", every_key)
+        self.assertIn("2592000", every_key)
 
     def test_preview_and_reload(self) -> None:
         """The page says what a reload would change, and an administrator reloads exactly that."""

@@ -18,6 +18,7 @@ from msmq.control.server.server_configuration import (
     ConfigurationReport,
     ServerConfiguration,
 )
+from msmq.quantities import decimal
 from msmq.web.access.request import WebRequest
 from msmq.web.console.change_outcomes import ChangeOutcome
 from msmq.web.console.forms import ChangeForm
@@ -91,7 +92,7 @@ def value_text(value: object) -> str | None:
         return ", ".join(str(each) for each in value) or "none"
     if isinstance(value, dict):
         return ", ".join(f"{name} = {each}" for name, each in value.items()) or "none"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return decimal(value) if isinstance(value, float) else str(value)
 
 
 def _shown(report: ConfigurationReport) -> str:
