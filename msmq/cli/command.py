@@ -22,7 +22,7 @@ from msmq.structures.status import MQError, Status
 @click.version_option(package_name="msmq", prog_name="msmq")
 @common_options
 def command() -> None:
-    """Send, receive, and watch a queue manager of msmq.
+    """Manage and monitor an msmq queue manager; send and receive messages.
 
     Exit status: 0 done, 1 refused or a check found faults, 2 wrong usage, 3 time-out.
     """

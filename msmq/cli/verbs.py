@@ -35,7 +35,7 @@ VERBS: Final = {
     "alarms": VerbEntry("msmq.cli.server.alarms", "List what needs attention, and what to do about it."),
     "apply": VerbEntry(
         "msmq.cli.queues.apply",
-        "Bring the queues of the server to what FILE says, and print the differences.",
+        "Create and change queues to match FILE, and print the differences.",
     ),
     "archive": VerbEntry(
         "msmq.cli.files.archive",

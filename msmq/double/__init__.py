@@ -1,1 +1,1 @@
-"""A fault-injecting double: a receiver of messages that misbehaves as a script says, for tests of senders."""
+"""A fault-injecting double: a scripted faulty receiver, for tests of senders."""

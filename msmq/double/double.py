@@ -1,4 +1,4 @@
-"""A receiver of messages for tests of senders: a queue manager in memory that misbehaves as a script says."""
+"""A receiver of messages for tests of senders: a queue manager in memory with scripted faults."""
 
 from __future__ import annotations
 

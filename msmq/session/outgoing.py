@@ -20,7 +20,7 @@ class OutgoingPacket:
     <msmq.structures.packet.outgoing_message.OutgoingMessage>} to the session.
 
     @ivar packet: without a SessionHeader, which the session adds.
-    @raise LocalProtocolError: C{packet} is not one whole UserMessage packet.
+    @raise LocalProtocolError: C{packet} is not a complete UserMessage packet.
     """
 
     packet: bytes = attrs.field(repr=False)

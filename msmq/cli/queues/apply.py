@@ -36,7 +36,7 @@ _MISSING: Final = (Status.MQ_ERROR_QUEUE_NOT_FOUND,)
 def apply(
     settings: Settings, file: str | None, dry_run: bool, prune: bool, force: bool, export: bool, yes: bool
 ) -> int | None:
-    """Bring the queues of the server to what FILE says, and print the differences.
+    """Create and change queues to match FILE, and print the differences.
 
     FILE is TOML, - is standard input. Queues that it names are created, or changed where a key that it gives
     differs; what it does not give stays. A second run changes nothing.

@@ -191,10 +191,10 @@ def queue_set(settings: Settings, /, path: str, **options: Any) -> None:
 @common_options
 @pass_settings
 def queue_pause(settings: Settings, path: str) -> int:
-    """Let the readers of the queue PATH wait as if it were empty; senders go on.
+    """Pause delivery to readers of the queue PATH; it still accepts messages.
 
-    The pause includes subqueues, and persists across restarts.  Messages that a reader has already locked can
-    still be confirmed; peek, browse, move and purge see all messages.
+    Readers wait as at an empty queue.  The pause includes subqueues, and persists across restarts.  Messages
+    that a reader has already locked can still be confirmed; peek, browse, move and purge see all messages.
     """
     return _pause(settings, path, settings.client.pause_queue)
 
@@ -204,7 +204,7 @@ def queue_pause(settings: Settings, path: str) -> int:
 @common_options
 @pass_settings
 def queue_resume(settings: Settings, path: str) -> int:
-    """Let the readers of the paused queue PATH go on."""
+    """Resume delivery to readers of the paused queue PATH."""
     return _pause(settings, path, settings.client.resume_queue)
 
 

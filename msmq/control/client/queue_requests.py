@@ -44,7 +44,7 @@ class QueueRequests(ControlRequests):
         return self.one("PATCH", queue_target(path), json_body(properties))
 
     def pause_queue(self, path: str) -> dict[str, Any]:
-        """Let the receives from a queue wait as if it were empty, until it is resumed."""
+        """Pause delivery to readers of a queue until it is resumed; receives wait as at an empty queue."""
         return self.one("POST", f"{queue_target(path)}/pause")
 
     def resume_queue(self, path: str) -> dict[str, Any]:

@@ -106,7 +106,7 @@ class QueueResources:
 
     @app.route("/v1/queues/<path:path>/pause", methods=["POST"])
     async def pause_queue(self, request: ControlRequest, path: str) -> bytes:
-        """Let the receives from one queue wait as if it were empty."""
+        """Pause delivery to readers of one queue."""
         without_parameters(request)
         operation = AuditedOperation("queue pause", path)
         return await self._context.changed(request, operation, lambda: self._manager.pause_queue(path))

@@ -93,7 +93,7 @@ class QueueChanges:
 
     @app.route("/queue/pause", methods=["POST"])
     async def pause(self, request: WebRequest) -> bytes:
-        """Let the receives from the queue wait as if it were empty."""
+        """Pause delivery to readers of the queue."""
         path = _path(request)
         ChangeForm(request).end()
         operation = AuditedOperation("queue pause", path)
