@@ -5,8 +5,9 @@ The public names are imported lazily, so that a program that uses only the struc
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from msmq.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
     from msmq.broker.broker import Broker
@@ -54,66 +55,6 @@ if TYPE_CHECKING:
     from msmq.structures.packet.user_message_view import UserMessageView
     from msmq.structures.status import MQError, Status
     from msmq.version import __version__
-
-_HOMES = {
-    "Acknowledge": "msmq.queues.arriving.message",
-    "AuthenticationLevel": "msmq.structures.algorithms",
-    "Body": "msmq.interfaces",
-    "Broker": "msmq.broker.broker",
-    "BodyDecoders": "msmq.decoding.bodies",
-    "CloseReason": "msmq.session.effects",
-    "ConnectedPeer": "msmq.sender.sender",
-    "Delivery": "msmq.queues.arriving.message",
-    "DescriptorShares": "msmq.session.descriptor_shares",
-    "DiallingSessionFactory": "msmq.net.dialling_session_factory",
-    "DirectoryServerProtocol": "msmq.service.directory_servers",
-    "FoundDirectoryServers": "msmq.net.directory_search",
-    "IBodyDecoder": "msmq.interfaces",
-    "IBroker": "msmq.interfaces",
-    "IClock": "msmq.interfaces",
-    "IMessageStore": "msmq.interfaces",
-    "IQueueManager": "msmq.interfaces",
-    "ISession": "msmq.interfaces",
-    "ITransaction": "msmq.interfaces",
-    "LocalProtocolError": "msmq.errors",
-    "MQError": "msmq.structures.status",
-    "Message": "msmq.queues.arriving.message",
-    "MessageClass": "msmq.structures.packet.message_class",
-    "MessageIdentifier": "msmq.structures.identifiers",
-    "MessageSeekAction": "msmq.queues.reading.seek",
-    "MsmqError": "msmq.errors",
-    "Outcome": "msmq.broker.outcomes",
-    "OpenQueue": "msmq.manager.applications.open_queue",
-    "NextHopAddress": "msmq.net.resolver",
-    "NotDelivered": "msmq.sender.deliveries",
-    "OutgoingMessage": "msmq.structures.packet.outgoing_message",
-    "OutgoingPacket": "msmq.session.outgoing",
-    "Overrides": "msmq.service.configuration",
-    "PrivacyLevel": "msmq.structures.algorithms",
-    "QueueAccessType": "msmq.queues.reading.descriptor",
-    "QueueManagerService": "msmq.manager.service",
-    "QueueShareMode": "msmq.queues.reading.descriptor",
-    "ReceivedMessage": "msmq.interfaces",
-    "RemoteProtocolError": "msmq.errors",
-    "Sender": "msmq.sender.sender",
-    "Server": "msmq.service.server",
-    "ServerPingProtocol": "msmq.service.replacements",
-    "SessionFactory": "msmq.net.session_factory",
-    "SessionHooks": "msmq.net.session_hooks",
-    "SessionProtocol": "msmq.net.session",
-    "SessionSettings": "msmq.settings",
-    "Status": "msmq.structures.status",
-    "UserMessageView": "msmq.structures.packet.user_message_view",
-    "__version__": "msmq.version",
-    "accept": "msmq.broker.outcomes",
-    "build_packet": "msmq.queues.arriving.packet_builder",
-    "connect": "msmq.sender.sender",
-    "find_directory_servers": "msmq.net.directory_search",
-    "in_asyncio": "msmq.net.coroutines",
-    "later": "msmq.broker.outcomes",
-    "load": "msmq.service.configuration",
-    "reject": "msmq.broker.outcomes",
-}
 
 __all__ = [
     "Acknowledge",
@@ -175,13 +116,53 @@ __all__ = [
     "reject",
 ]
 
+_MODULES: Final = {
+    "msmq.broker.broker": ("Broker",),
+    "msmq.broker.outcomes": ("Outcome", "accept", "later", "reject"),
+    "msmq.decoding.bodies": ("BodyDecoders",),
+    "msmq.errors": ("LocalProtocolError", "MsmqError", "RemoteProtocolError"),
+    "msmq.interfaces": (
+        "Body",
+        "IBodyDecoder",
+        "IBroker",
+        "IClock",
+        "IMessageStore",
+        "IQueueManager",
+        "ISession",
+        "ITransaction",
+        "ReceivedMessage",
+    ),
+    "msmq.manager.applications.open_queue": ("OpenQueue",),
+    "msmq.manager.service": ("QueueManagerService",),
+    "msmq.net.coroutines": ("in_asyncio",),
+    "msmq.net.dialling_session_factory": ("DiallingSessionFactory",),
+    "msmq.net.directory_search": ("FoundDirectoryServers", "find_directory_servers"),
+    "msmq.net.resolver": ("NextHopAddress",),
+    "msmq.net.session": ("SessionProtocol",),
+    "msmq.net.session_factory": ("SessionFactory",),
+    "msmq.net.session_hooks": ("SessionHooks",),
+    "msmq.queues.arriving.message": ("Acknowledge", "Delivery", "Message"),
+    "msmq.queues.arriving.packet_builder": ("build_packet",),
+    "msmq.queues.reading.descriptor": ("QueueAccessType", "QueueShareMode"),
+    "msmq.queues.reading.seek": ("MessageSeekAction",),
+    "msmq.sender.deliveries": ("NotDelivered",),
+    "msmq.sender.sender": ("ConnectedPeer", "Sender", "connect"),
+    "msmq.service.configuration": ("Overrides", "load"),
+    "msmq.service.directory_servers": ("DirectoryServerProtocol",),
+    "msmq.service.replacements": ("ServerPingProtocol",),
+    "msmq.service.server": ("Server",),
+    "msmq.session.descriptor_shares": ("DescriptorShares",),
+    "msmq.session.effects": ("CloseReason",),
+    "msmq.session.outgoing": ("OutgoingPacket",),
+    "msmq.settings": ("SessionSettings",),
+    "msmq.structures.algorithms": ("AuthenticationLevel", "PrivacyLevel"),
+    "msmq.structures.identifiers": ("MessageIdentifier",),
+    "msmq.structures.packet.message_class": ("MessageClass",),
+    "msmq.structures.packet.outgoing_message": ("OutgoingMessage",),
+    "msmq.structures.packet.user_message_view": ("UserMessageView",),
+    "msmq.structures.status": ("MQError", "Status"),
+    "msmq.version": ("__version__",),
+}
 
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__} has no attribute {name}")
-    return getattr(import_module(home), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_attributes(__name__, _MODULES)

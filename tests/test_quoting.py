@@ -12,10 +12,8 @@ from msmq.quoting import LONGEST_QUOTED, LONGEST_SHOWN, quoted, shown
 
 DEVELOPERS = {
     "decoding/hex_text.py": "a character, which may be a quotation mark or white space",
-    "storage/log/__init__.py": "a name that a program imports",
     "storage/log/failures.py": "an exception of the operating system",
     "storage/records.py": "an exception of the standard library",
-    "storage/sqlite/__init__.py": "a name that a program imports",
 }
 """The files of which an error may show a value as Python writes it, and what that value is."""
 

@@ -204,7 +204,7 @@ def make_api(target: Path) -> list[str]:
     for door in doors:
         module = __import__(door, fromlist=["__all__"])
         public += [f"{door}.{name}" for name in module.__all__]
-        shown |= {home.replace(".", "/") + ".py" for home in module._HOMES.values()}
+        shown |= {home.replace(".", "/") + ".py" for home in module._MODULES}
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pydoctor", "--project-name", "msmq", "--docformat", "epytext"),

@@ -7,8 +7,9 @@ The names are imported lazily.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from msmq.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
     from msmq.client.asyncio_client import AsyncioClient, AsyncioConsumer
@@ -17,20 +18,6 @@ if TYPE_CHECKING:
     from msmq.client.deferred_client import DeferredClient, DeferredConsumer
     from msmq.client.outgoing import MessageProperties, MessageToSend, message_to
     from msmq.control.client.streams import Delivered
-
-_HOMES = {
-    "AsyncioClient": "msmq.client.asyncio_client",
-    "AsyncioConsumer": "msmq.client.asyncio_client",
-    "Client": "msmq.client.blocking",
-    "Consumer": "msmq.client.consumer",
-    "DeferredClient": "msmq.client.deferred_client",
-    "DeferredConsumer": "msmq.client.deferred_client",
-    "Delivered": "msmq.control.client.streams",
-    "MessageProperties": "msmq.client.outgoing",
-    "MessageToSend": "msmq.client.outgoing",
-    "ReceivedBatch": "msmq.client.consumer",
-    "message_to": "msmq.client.outgoing",
-}
 
 __all__ = [
     "AsyncioClient",
@@ -46,13 +33,14 @@ __all__ = [
     "message_to",
 ]
 
+_MODULES: Final = {
+    "msmq.client.asyncio_client": ("AsyncioClient", "AsyncioConsumer"),
+    "msmq.client.blocking": ("Client",),
+    "msmq.client.consumer": ("Consumer", "ReceivedBatch"),
+    "msmq.client.deferred_client": ("DeferredClient", "DeferredConsumer"),
+    "msmq.client.outgoing": ("MessageProperties", "MessageToSend", "message_to"),
+    "msmq.control.client.streams": ("Delivered",),
+}
 
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__} has no attribute {name}")
-    return getattr(import_module(home), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_attributes(__name__, _MODULES)

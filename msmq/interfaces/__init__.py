@@ -5,8 +5,9 @@ Each name is imported when it is first used: a reader of stores (a Spark worker,
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
+
+from msmq.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
     from msmq.interfaces.bridge_mapping import IInwardMapping, IOutwardMapping
@@ -276,10 +277,6 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "msmq.interfaces.manager.open_queues": ("IOpenQueue", "IQueueCursor", "IReservation", "ITransaction"),
-    "msmq.interfaces.manager.queue_properties": ("QueueProperties",),
-    "msmq.interfaces.manager.access_administration": ("IAccessAdministration",),
-    "msmq.interfaces.manager.access_summaries": ("AccessList", "AccessVerdict", "CertificateSummary"),
     "msmq.interfaces.bridge_mapping": ("IInwardMapping", "IOutwardMapping"),
     "msmq.interfaces.bridge_messages": (
         "AmqpMessage",
@@ -303,9 +300,32 @@ _MODULES: Final = {
         "IServedDirectory",
         "IWatchedDirectory",
     ),
-    "msmq.interfaces.security.access": ("Account", "AccountUnknown", "IAccessControl", "IAccounts", "Ruling"),
-    "msmq.interfaces.security.gate": ("IGate",),
-    "msmq.interfaces.server_program": ("IServerProgram",),
+    "msmq.interfaces.manager.access_administration": ("IAccessAdministration",),
+    "msmq.interfaces.manager.access_summaries": ("AccessList", "AccessVerdict", "CertificateSummary"),
+    "msmq.interfaces.manager.open_queues": ("IOpenQueue", "IQueueCursor", "IReservation", "ITransaction"),
+    "msmq.interfaces.manager.queue_manager": (
+        "IAdministration",
+        "IInspection",
+        "IMessaging",
+        "IQueueManager",
+    ),
+    "msmq.interfaces.manager.queue_properties": ("QueueProperties",),
+    "msmq.interfaces.manager.received_messages": (
+        "ExplainedRoute",
+        "Explanation",
+        "MessageLocation",
+        "ReceivedMessage",
+    ),
+    "msmq.interfaces.manager.summaries": (
+        "ManagerStatus",
+        "MessageFlow",
+        "OutgoingQueueSummary",
+        "PublicQueueSummary",
+        "QueueSummary",
+        "SessionSummary",
+        "TransactionDetails",
+        "TransactionSummary",
+    ),
     "msmq.interfaces.plugins": (
         "DirectoryContext",
         "IAccessControlFactory",
@@ -319,37 +339,12 @@ _MODULES: Final = {
         "IStorageProbe",
         "ServerContext",
     ),
-    "msmq.interfaces.manager.queue_manager": (
-        "IAdministration",
-        "IInspection",
-        "IMessaging",
-        "IQueueManager",
-    ),
-    "msmq.interfaces.manager.received_messages": (
-        "ExplainedRoute",
-        "Explanation",
-        "MessageLocation",
-        "ReceivedMessage",
-    ),
     "msmq.interfaces.routing": ("IRouter", "NoRoute"),
+    "msmq.interfaces.security.access": ("Account", "AccountUnknown", "IAccessControl", "IAccounts", "Ruling"),
+    "msmq.interfaces.security.gate": ("IGate",),
+    "msmq.interfaces.server_program": ("IServerProgram",),
     "msmq.interfaces.session": ("IConnector", "ISession"),
     "msmq.interfaces.session_policy": ("ISessionPolicy", "MessageRefusal", "SessionPeer"),
-    "msmq.membership.attributes": ("DirectoryObject",),
-    "msmq.membership.entry": ("DirectoryEntry",),
-    "msmq.membership.objects": (
-        "EnterpriseObject",
-        "QueueManagerObject",
-        "QueueObject",
-        "RoutingLinkObject",
-        "SiteObject",
-        "UserObject",
-    ),
-    "msmq.membership.queries": ("AttributeFilter", "FilterOperator", "SortOrder"),
-    "msmq.membership.requests": ("Attributes",),
-    "msmq.routing.route": ("Route", "RouteHop"),
-    "msmq.routing.topology": ("QueueManager", "RoutingLink", "Site", "Topology"),
-    "msmq.windows.access_check": ("AccessDecision", "Token"),
-    "msmq.moment": ("Moment",),
     "msmq.interfaces.sessions": ("ISessions",),
     "msmq.interfaces.storage": (
         "DamagedMessageKept",
@@ -362,20 +357,23 @@ _MODULES: Final = {
         "MessageNotStored",
         "StorageError",
         "StorageFull",
-        "StoreNotOpen",
         "StoredEvent",
+        "StoreNotOpen",
         "UnknownQueue",
     ),
-    "msmq.interfaces.manager.summaries": (
-        "ManagerStatus",
-        "MessageFlow",
-        "OutgoingQueueSummary",
-        "PublicQueueSummary",
-        "QueueSummary",
-        "SessionSummary",
-        "TransactionDetails",
-        "TransactionSummary",
+    "msmq.membership.attributes": ("DirectoryObject",),
+    "msmq.membership.entry": ("DirectoryEntry",),
+    "msmq.membership.objects": (
+        "EnterpriseObject",
+        "QueueManagerObject",
+        "QueueObject",
+        "RoutingLinkObject",
+        "SiteObject",
+        "UserObject",
     ),
+    "msmq.membership.queries": ("AttributeFilter", "FilterOperator", "SortOrder"),
+    "msmq.membership.requests": ("Attributes",),
+    "msmq.moment": ("Moment",),
     "msmq.persistence.changes": (
         "AppendEvent",
         "AppendLog",
@@ -398,27 +396,24 @@ _MODULES: Final = {
     ),
     "msmq.persistence.definition": ("QueueDefinition", "QueuePrivacy", "QueueType"),
     "msmq.persistence.snapshot": ("Snapshot", "StoredMessage"),
+    "msmq.queues.machine_quota": ("QuotaKind",),
+    "msmq.routing.route": ("Route", "RouteHop"),
+    "msmq.routing.topology": ("QueueManager", "RoutingLink", "Site", "Topology"),
     "msmq.session.effects": ("ConnectionProgress",),
     "msmq.structures.names.format_name": ("DistributionListFormatName", "FormatName"),
+    "msmq.windows.access_check": ("AccessDecision", "Token"),
     "msmq.windows.access_masks": ("ObjectKind",),
-    "msmq.queues.machine_quota": ("QuotaKind",),
     "msmq.windows.security_descriptor": ("SecurityDescriptor",),
 }
 
-_HOMES: Final = {name: module for module, names in _MODULES.items() for name in names}
 
-
-def __getattr__(name: str) -> object:
-    module = _HOMES.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__} has no attribute {name}")
-    value: object = getattr(import_module(module), name)
+def _complete(value: object) -> None:
+    """Let C{help} show the members of an interface."""
     if type(value).__name__ == "InterfaceClass":
         from msmq.interfaces.help_text import add_members
 
         add_members(value)
-    return value
 
 
-def __dir__() -> list[str]:
-    return sorted(__all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_attributes(__name__, _MODULES, _complete)

@@ -7,8 +7,9 @@ The names are imported lazily.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from msmq.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
     from msmq.directory.memory import MemoryDirectory
@@ -30,40 +31,6 @@ if TYPE_CHECKING:
     from msmq.testing.reactor_thread import ReactorThread
     from msmq.testing.services import BlockingDouble, BlockingProxy, start_service
     from msmq.testing.streams import Conditions
-
-_HOMES = {
-    "BlockingDouble": "msmq.testing.services",
-    "BlockingProxy": "msmq.testing.services",
-    "DoubleEvent": "msmq.double.events",
-    "DoubleScript": "msmq.double.script",
-    "Fault": "msmq.double.script",
-    "FaultAction": "msmq.double.script",
-    "FaultInjectingDouble": "msmq.double.double",
-    "MessageKind": "msmq.double.script",
-    "PeerAnswer": "msmq.double.script",
-    "PeerRule": "msmq.double.script",
-    "RecordingProxy": "msmq.proxy.recording_proxy",
-    "RelayFactory": "msmq.proxy.relay",
-    "RelayedPacket": "msmq.proxy.relayed_packet",
-    "ScriptError": "msmq.double.script_file",
-    "parse_script": "msmq.double.script_file",
-    "read_script": "msmq.double.script_file",
-    "Conditions": "msmq.testing.streams",
-    "ManualClock": "msmq.testing.clock",
-    "MemoryAccessControl": "msmq.testing.access_control",
-    "MemoryDirectory": "msmq.directory.memory",
-    "MemoryEstate": "msmq.testing.memory_estate",
-    "MemoryHost": "msmq.testing.network",
-    "MemoryMessageStore": "msmq.storage.memory",
-    "MemoryQueueManager": "msmq.testing.memory_queue_manager",
-    "ManagerOptions": "msmq.testing.memory_queue_manager",
-    "Network": "msmq.testing.network",
-    "MemoryCiphers": "msmq.testing.ciphers",
-    "ReactorThread": "msmq.testing.reactor_thread",
-    "message_packet": "msmq.testing.packets",
-    "message_view": "msmq.testing.packets",
-    "start_service": "msmq.testing.services",
-}
 
 __all__ = [
     "BlockingDouble",
@@ -99,13 +66,27 @@ __all__ = [
     "start_service",
 ]
 
+_MODULES: Final = {
+    "msmq.directory.memory": ("MemoryDirectory",),
+    "msmq.double.double": ("FaultInjectingDouble",),
+    "msmq.double.events": ("DoubleEvent",),
+    "msmq.double.script": ("DoubleScript", "Fault", "FaultAction", "MessageKind", "PeerAnswer", "PeerRule"),
+    "msmq.double.script_file": ("ScriptError", "parse_script", "read_script"),
+    "msmq.proxy.recording_proxy": ("RecordingProxy",),
+    "msmq.proxy.relay": ("RelayFactory",),
+    "msmq.proxy.relayed_packet": ("RelayedPacket",),
+    "msmq.storage.memory": ("MemoryMessageStore",),
+    "msmq.testing.access_control": ("MemoryAccessControl",),
+    "msmq.testing.ciphers": ("MemoryCiphers",),
+    "msmq.testing.clock": ("ManualClock",),
+    "msmq.testing.memory_estate": ("MemoryEstate",),
+    "msmq.testing.memory_queue_manager": ("ManagerOptions", "MemoryQueueManager"),
+    "msmq.testing.network": ("MemoryHost", "Network"),
+    "msmq.testing.packets": ("message_packet", "message_view"),
+    "msmq.testing.reactor_thread": ("ReactorThread",),
+    "msmq.testing.services": ("BlockingDouble", "BlockingProxy", "start_service"),
+    "msmq.testing.streams": ("Conditions",),
+}
 
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__} has no attribute {name}")
-    return getattr(import_module(home), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_attributes(__name__, _MODULES)

@@ -17,6 +17,8 @@ from twisted.trial.unittest import SynchronousTestCase
 import msmq
 import msmq.client
 import msmq.interfaces
+import msmq.storage.log
+import msmq.storage.sqlite
 import msmq.testing
 import msmq.testing.contracts
 from tests.pipeline.stores import estate, write_log, write_sqlite
@@ -286,6 +288,12 @@ CONTRACTS = [
 ]
 
 
+LAZY = [
+    *(msmq, msmq.client, msmq.interfaces, msmq.testing, msmq.testing.contracts),
+    *(msmq.storage.log, msmq.storage.sqlite),
+]
+"""The packages whose names are imported when they are first used."""
+
 PROVIDED = [
     *("IAccessControl", "IAccounts", "IBodyDecoder", "IBroker", "IGate", "IMessageStore", "IRefusingBroker"),
     *("IAddressBook", "IConditionalDirectory", "IControlBook", "IDirectory", "IObservedDirectory"),
@@ -353,9 +361,30 @@ class PublicNamesTests(SynchronousTestCase):
 
     def test_unknown_name(self) -> None:
         """A name that is not there is an ordinary error that says so."""
-        for module in (msmq, msmq.interfaces, msmq.testing, msmq.testing.contracts):
+        for module in LAZY:
             error = self.assertRaises(AttributeError, getattr, module, "Massage")
             self.assertIn("has no attribute Massage", str(error))
+
+    def test_similar_name(self) -> None:
+        """The error of a misspelled name has what Python needs to suggest the right one."""
+        error = self.assertRaises(AttributeError, getattr, msmq, "Sarver")
+        self.assertEqual((error.name, error.obj), ("Sarver", msmq))
+
+    def test_lists_of_a_package_agree(self) -> None:
+        """Type checkers find each name where it is imported from, and C{from ... import *} finds them all."""
+        for module in LAZY:
+            [checked] = [
+                node
+                for node in ast.parse(inspect.getsource(module)).body
+                if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+            ]
+            imports = [node for node in checked.body if isinstance(node, ast.ImportFrom)]
+            seen = {(node.module, each.name) for node in imports for each in node.names}
+            loaded = {(home, name) for home, names in module._MODULES.items() for name in names}
+            with self.subTest(module=module.__name__):
+                self.assertEqual(seen, loaded)
+                self.assertEqual(sorted(module.__all__), sorted(name for _, name in seen))
+                self.assertEqual(set(module.__all__) - set(dir(module)), set())
 
 
 class CostTests(SynchronousTestCase):
@@ -370,7 +399,8 @@ class CostTests(SynchronousTestCase):
         """C{import msmq} loads neither Twisted nor the server."""
         loaded = self.loaded_by("import msmq")
         self.assertIn("msmq", loaded)
-        self.assertEqual({name for name in loaded if name.startswith(("twisted", "msmq."))}, set())
+        mine = {name for name in loaded if name.startswith(("twisted", "msmq."))}
+        self.assertEqual(mine, {"msmq.lazy_imports"})
 
     def test_names_choose_no_reactor(self) -> None:
         """A program that imports the names still chooses its reactor; only Server brings one, with Klein."""

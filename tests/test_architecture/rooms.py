@@ -47,6 +47,7 @@ ROOMS = {
     "direct_write": Room(0, ()),
     "durable": Room(0, ()),
     "machines": Room(0, (), pure=True),
+    "lazy_imports": Room(0, ()),
     "line_limit": Room(0, ("moment", "token_bucket"), pure=True),
     "moment": Room(0, (), pure=True),
     "quantities": Room(0, (), pure=True),
@@ -71,13 +72,13 @@ ROOMS = {
     "observed_events": Room(3, FOUNDATION),
     "deadline_timer": Room(3, (*FOUNDATION, "interfaces")),
     "decoding": Room(3, (*BELOW_INTERFACES, "interfaces"), pure=True),
-    "interfaces": Room(3, BELOW_INTERFACES),
+    "interfaces": Room(3, (*BELOW_INTERFACES, "lazy_imports")),
     "plugins": Room(3, ("errors", "quoting")),
     "named_objects": Room(3, ("errors", "quoting")),
     # The core of the bridge: mappings, and what is in flight.
     "bridge": Room(4, (*VALUES, "interfaces", "decoding"), pure=True),
     # Providers meet each other, and their users, through interfaces.
-    "storage": Room(4, (*BELOW_PROVIDERS, "plugins", "durable")),
+    "storage": Room(4, (*BELOW_PROVIDERS, "plugins", "durable", "lazy_imports")),
     "directory": Room(4, (*BELOW_PROVIDERS, "plugins", "durable", "toml")),
     "security": Room(4, (*BELOW_PROVIDERS, "durable", "toml")),
     "net": Room(4, (*BELOW_PROVIDERS, "deadline_timer", "direct_write")),
@@ -163,7 +164,7 @@ ROOMS = {
     ),
     "proxy": Room(6, (*BELOW_PROVIDERS, "decoding", "net", "service", "observed_events")),
     "sender": Room(6, (*BELOW_PROVIDERS, "net", "storage", "service", "slots")),
-    "client": Room(6, (*BELOW_PROVIDERS, "control")),
+    "client": Room(6, (*BELOW_PROVIDERS, "control", "lazy_imports")),
     # Routes between queues and other brokers.
     "bridge_service": Room(
         6,
@@ -189,13 +190,25 @@ ROOMS = {
     "shadow_service": Room(6, (*BELOW_PROVIDERS, "manager", "durable", "toml")),
     # The doors: what users import, and what their tests import.
     "msmq": Room(
-        7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "service", "broker", "sender", "version")
+        7,
+        (
+            *BELOW_PROVIDERS,
+            *PROVIDERS,
+            "decoding",
+            "manager",
+            "service",
+            "broker",
+            "sender",
+            "lazy_imports",
+            "version",
+        ),
     ),
     "testing": Room(
         7,
         (
             *BELOW_PROVIDERS,
             *PROVIDERS,
+            "lazy_imports",
             "decoding",
             "manager",
             "control",

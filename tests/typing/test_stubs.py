@@ -39,7 +39,7 @@ class StubTests(SynchronousTestCase):
             ),
             {("wrong.py", 25), ("wrong.py", 28)},
         )
-        self.assertEqual(len(marked(PROJECT / "wrong.py")), 7)
+        self.assertEqual(len(marked(PROJECT / "wrong.py")), 11)
 
 
 class HelpTests(SynchronousTestCase):

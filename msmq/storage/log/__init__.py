@@ -6,26 +6,20 @@ log, and neither its writer nor the interfaces of plugins.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from msmq.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
     from msmq.storage.log.factory import LogStorageFactory
     from msmq.storage.log.store import LogMessageStore
 
-_HOMES = {
-    "LogMessageStore": "msmq.storage.log.store",
-    "LogStorageFactory": "msmq.storage.log.factory",
-}
-
 __all__ = ["LogMessageStore", "LogStorageFactory"]
 
+_MODULES: Final = {
+    "msmq.storage.log.factory": ("LogStorageFactory",),
+    "msmq.storage.log.store": ("LogMessageStore",),
+}
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_attributes(__name__, _MODULES)

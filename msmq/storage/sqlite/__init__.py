@@ -5,22 +5,18 @@ The names are imported lazily: a reader of a store, which each worker of Spark s
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from msmq.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
     from msmq.storage.sqlite.store import SqliteMessageStore, SqliteStorageFactory
 
-_HOME = "msmq.storage.sqlite.store"
-
 __all__ = ["SqliteMessageStore", "SqliteStorageFactory"]
 
+_MODULES: Final = {
+    "msmq.storage.sqlite.store": ("SqliteMessageStore", "SqliteStorageFactory"),
+}
 
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOME), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_attributes(__name__, _MODULES)

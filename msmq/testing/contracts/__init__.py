@@ -11,8 +11,9 @@ The names are imported lazily.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from msmq.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
     from msmq.testing.contracts.access_control import AccessControlContract
@@ -36,25 +37,16 @@ __all__ = [
     "WritableDirectoryContract",
 ]
 
-_MODULES = {
-    "AccessControlContract": "access_control",
-    "CertificateStoreContract": "signing",
-    "CiphersContract": "ciphers",
-    "DirectoryContract": "directory",
-    "MessageStoreContract": "message_store",
-    "RouterContract": "router",
-    "SigningContract": "signing",
-    "StoreHistoryContract": "store_history",
-    "WritableDirectoryContract": "directory_changes",
+_MODULES: Final = {
+    "msmq.testing.contracts.access_control": ("AccessControlContract",),
+    "msmq.testing.contracts.ciphers": ("CiphersContract",),
+    "msmq.testing.contracts.directory": ("DirectoryContract",),
+    "msmq.testing.contracts.directory_changes": ("WritableDirectoryContract",),
+    "msmq.testing.contracts.message_store": ("MessageStoreContract",),
+    "msmq.testing.contracts.router": ("RouterContract",),
+    "msmq.testing.contracts.signing": ("CertificateStoreContract", "SigningContract"),
+    "msmq.testing.contracts.store_history": ("StoreHistoryContract",),
 }
 
-
-def __getattr__(name: str) -> object:
-    module = _MODULES.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__} has no attribute {name}")
-    return getattr(import_module(f"{__name__}.{module}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_attributes(__name__, _MODULES)

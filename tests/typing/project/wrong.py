@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import msmq
+import msmq.client
+import msmq.interfaces
+import msmq.testing
 from msmq import Message, Server, SessionFactory
 from msmq.interfaces import IClock, IQueueManager
 
@@ -26,6 +30,10 @@ wall(object())  # error
 SessionFactory("not-a-uuid")  # error
 Message(body="text")  # error
 Server("msmq.toml")  # error
+print(msmq.Sarver)  # error
+print(msmq.client.Cleint)  # error
+print(msmq.interfaces.IClok)  # error
+print(msmq.testing.MemoryEstat)  # error
 
 
 async def work(manager: IQueueManager) -> None:
