@@ -159,8 +159,7 @@ async def _route(direction: str, port: int, count: int, data: Path) -> float:
     server = Server(configuration, IReactorTime(reactor))
     server.startService()
     await server.started
-    assert server.parts is not None
-    manager = server.parts.manager
+    manager = server.manager
     queues = ManagerQueues(manager)
     # The server has no route of its own: this one starts when its messages are there.
     settings = load(data / "bridge.toml", Overrides(name="BENCH"), {}).bridges

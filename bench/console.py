@@ -168,8 +168,8 @@ def _child(data: str, queues: int, messages: int, sites: int) -> None:
         server.startService()
         try:
             await server.started
-            assert server.parts is not None and server.web is not None
-            await _fill(server.parts.manager, queues, messages)
+            assert server.web is not None
+            await _fill(server.manager, queues, messages)
             settle()
             turns = reactor._poller = Turns(reactor._poller)
             ended: Deferred[None] = Deferred()
@@ -178,7 +178,7 @@ def _child(data: str, queues: int, messages: int, sites: int) -> None:
             _say(
                 web=server.web[1],
                 session=int(session),
-                server=str(server.parts.manager.inspection.identity.identifier),
+                server=str(server.manager.inspection.identity.identifier),
             )
             await ended
         finally:

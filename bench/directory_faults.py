@@ -191,8 +191,7 @@ class Estate:
             server.startService()
             self._servers.append(server)
             await server.started
-            assert server.parts is not None
-            managers.append(server.parts.manager)
+            managers.append(server.manager)
         self._alpha, self._beta = managers
         await self._beta.create_queue("BETA\\orders", quota=100_000)
         await self._send("BETA\\orders")

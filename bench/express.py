@@ -62,9 +62,8 @@ def run_server(
             server = Server(load(path, Overrides(name=name, data=data)), reactor)
             server.startService()
             await server.started
-            assert server.parts is not None
             try:
-                await work(server, server.parts.manager, reactor)
+                await work(server, server.manager, reactor)
             finally:
                 await server.stopService()
 

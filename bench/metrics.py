@@ -63,8 +63,7 @@ async def _measure(reactor: Any, count: int) -> list[tuple[float, float, int]]:
         server = Server(load(path, Overrides(data=data, storage="memory", name="ALPHA")), reactor)
         server.startService()
         await server.started
-        assert server.parts is not None
-        manager = server.parts.manager
+        manager = server.manager
         for number in range(count):
             queue = rf".\private$\orders{number}"
             await manager.create_queue(queue)

@@ -59,8 +59,7 @@ class Child:
     """One server in this process, and what its work measures."""
 
     def __init__(self, reactor: Any, server: Server, data: str) -> None:
-        assert server.parts is not None
-        self.manager: QueueManagerService = server.parts.manager
+        self.manager: QueueManagerService = server.manager
         self.turns = reactor._poller = Turns(reactor._poller)
         self.figures: dict[str, float] = {}
         self._reactor = reactor

@@ -74,8 +74,7 @@ async def main(reactor: Any, data: str = "msmq-data", address: str = "127.0.0.1"
     server.startService()
     try:
         await server.started
-        assert server.parts is not None, "it has started"
-        manager = server.parts.manager
+        manager = server.manager
         await manager.create_queue(MAIL)
         messages = [("a card", 3), ("bill of May", 3), ("a telegram", 7), ("bill of June", 3), ("a paper", 0)]
         await manager.send(

@@ -105,9 +105,8 @@ async def main(reactor: Any, data: str = "msmq-data", address: str = "127.0.0.1"
     server.startService()
     try:
         await server.started
-        assert server.parts is not None, "it has started"
-        await server.parts.manager.create_queue(ORDERS)
-        await work(reactor, server.parts.manager)
+        await server.manager.create_queue(ORDERS)
+        await work(reactor, server.manager)
     finally:
         await server.stopService()
 

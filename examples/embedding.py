@@ -57,8 +57,7 @@ async def main(reactor: Any, data: str = "msmq-data", address: str = "127.0.0.1"
     server.startService()
     try:
         await server.started
-        assert server.parts is not None, "it has started"
-        await work(server.parts.manager, address)
+        await work(server.manager, address)
     finally:
         await server.stopService()
 

@@ -71,8 +71,7 @@ async def main(reactor: Any, data: str = "msmq-data", address: str = "127.0.0.1"
     server.startService()
     try:
         await server.started
-        assert server.parts is not None, "it has started"
-        manager = server.parts.manager
+        manager = server.manager
         await keep_what_was_received(manager)
         await send_again(manager, await bury(reactor, manager))
         await replay(manager)

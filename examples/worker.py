@@ -77,8 +77,7 @@ async def main(reactor: Any, data: str = "msmq-data", address: str = "127.0.0.1"
     server.startService()
     try:
         await server.started
-        assert server.parts is not None, "it has started"
-        manager = server.parts.manager
+        manager = server.manager
         for queue in (PAYMENTS, RECEIPTS):
             await manager.create_queue(queue, transactional=True)
         # A transactional message that is sent outside a transaction gets one of its own.

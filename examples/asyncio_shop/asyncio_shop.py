@@ -47,8 +47,7 @@ async def main(data: str, address: str) -> None:
     server.startService()
     try:
         await in_asyncio(server.started)
-        assert server.parts is not None, "it has started"
-        manager: IQueueManager = server.parts.manager
+        manager: IQueueManager = server.manager
         await in_asyncio(manager.create_queue(QUEUE))
         taking = asyncio.create_task(take_orders(manager))
         orders = [Message(body=b"order %d" % number) for number in range(1, COUNT + 1)]

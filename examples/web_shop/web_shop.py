@@ -69,8 +69,7 @@ class Shop(Resource):
 
 async def make_shop(server: Server) -> Site:
     """The site of a server that has started."""
-    assert server.parts is not None, "it has started"
-    manager = server.parts.manager
+    manager = server.manager
     if ORDERS not in {queue.path for queue in manager.inspection.queues()}:
         await manager.create_queue(ORDERS, label="Orders")
     return Site(Shop(manager))

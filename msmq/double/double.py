@@ -109,9 +109,9 @@ class FaultInjectingDouble(Service):
 
     def cut(self) -> int:
         """Close every session at once, without what is still to be written; returns how many there were."""
-        if self._server is None or self._server.parts is None:
+        if self._server is None or not self._server.is_ready:
             return 0
-        connections = self._server.parts.sessions.connections
+        connections = self._server.sessions.connections
         for connection in connections:
             connection.transport.abortConnection()  # type: ignore[union-attr]
         return len(connections)

@@ -227,12 +227,12 @@ class Sender:
             deliveries = self._deliveries
             with deliveries.sending():
                 server = None if self._run is None else self._run.server
-                if server is None or server.parts is None or deliveries.is_closed:
+                if server is None or not server.is_ready or deliveries.is_closed:
                     raise MQError(
                         Status.MQ_ERROR_SERVICE_NOT_AVAILABLE,
                         "the sender is not open: use it in `async with`",
                     )
-                [identifier] = await server.parts.manager.send(destination, [message])
+                [identifier] = await server.manager.send(destination, [message])
                 delivered = deliveries.expect(identifier)
             await self._within(delivered, identifier, left, timeout)
             return identifier

@@ -7,6 +7,7 @@ reach, open only when an operator can observe the server.
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -39,6 +40,7 @@ from msmq.control.server.server_configuration import (
     ReloadPreview,
 )
 from msmq.directory.factory import identifier_in_directory
+from msmq.errors import LocalProtocolError
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import IDirectory
 from msmq.interfaces.plugins import DirectoryContext
@@ -51,12 +53,13 @@ from msmq.interfaces.session_policy import ISessionPolicy
 from msmq.interfaces.standby import IOwnedStore
 from msmq.interfaces.storage import IMessageStore, StorageError
 from msmq.manager.manager_settings import ORIGINAL
+from msmq.manager.service import QueueManagerService
 from msmq.net.clock import SystemClock
 from msmq.net.dialling_session_factory import DiallingSessionFactory
 from msmq.net.endpoints import StreamEndpoint, socket_text
 from msmq.net.reactors import running_reactor
 from msmq.net.session import SessionProtocol
-from msmq.net.session_factory import MakeSession
+from msmq.net.session_factory import MakeSession, SessionFactory
 from msmq.net.tls import NeverNone
 from msmq.service.composition import ServerParts, compose, directory_context
 from msmq.service.configuration import ConfigurationError
@@ -128,6 +131,8 @@ class Server(StagedService):
         C{None} refuses reloads.
     @param log_output: writes the log of the process and is configured by a reload; C{None} if another
     observer does.
+    @param accepts_loss: open the store also if it is missing, empty, damaged, or not the one that was used
+        last, as C{twistd msmq --accept-loss} does; otherwise the server refuses to start.
     @param announce: receives what a standby waits for, as text for a service manager.
     @raise LocalProtocolError: an argument has another type or lacks a member of its interface; names both.
     @ivar configuration: its configuration.
@@ -135,7 +140,6 @@ class Server(StagedService):
         makes a new one.
     @ivar lost: fires with the error when a server with a standby has lost its store to another one; it has to
         be stopped then.
-    @ivar parts: its objects, while it runs.
     @ivar remote_control: address and port of the control API for callers with a token, if configured.
     @ivar web: address and port of the metrics, the health and the console, if they are served.
     """
@@ -175,7 +179,7 @@ class Server(StagedService):
         self._tokens: TokenFile | None = None
         self._authentication: TokenAuthentication | None = None
         self._reloads = Counter({RELOADED: 0, REFUSED: 0})
-        self.parts: ServerParts | None = None
+        self._parts: ServerParts | None = None
         self._stands_by = False
         self.remote_control: tuple[str, int] | None = None
         self.web: tuple[str, int] | None = None
@@ -195,6 +199,39 @@ class Server(StagedService):
         )
         self._program = program
         self._ports = ServerPorts(self._reactor, self._undo.append, self._log_line)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has started and is not being stopped."""
+        return self._parts is not None
+
+    @property
+    def manager(self) -> QueueManagerService:
+        """Its queue manager; each start makes a new one.
+
+        @raise LocalProtocolError: the server is not ready: it was not started, starts, stops, or is stopped.
+        """
+        return self._ready("manager").manager
+
+    @property
+    def sessions(self) -> SessionFactory:
+        """The factory of its sessions with other queue managers; each start makes a new one.
+
+        @raise LocalProtocolError: as of C{manager}.
+        """
+        return self._ready("sessions").sessions
+
+    @property
+    def parts(self) -> ServerParts | None:
+        """All of its objects, which are internal, while it is ready. Deprecated: C{manager}, C{sessions}."""
+        text = "Server.parts is deprecated: use Server.manager and Server.sessions"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return self._parts
+
+    def _ready(self, name: str) -> ServerParts:
+        if self._parts is None:
+            raise LocalProtocolError(f"Server.{name}: the server is not ready; wait for its `started` first")
+        return self._parts
 
     @property
     def addresses(self) -> Sequence[str]:
@@ -266,11 +303,11 @@ class Server(StagedService):
 
     def _reload(self) -> ReloadResult:
         read = self._read()
-        if self.parts is None and not self._stands_by:
+        if self._parts is None and not self._stands_by:
             raise MQError(Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, "the server is starting or stopping")
         former = self.configuration
         prepared = self._prepare(read)
-        prepared.apply(self.parts)
+        prepared.apply(self._parts)
         self.configuration = prepared.configuration
         if self._log_output is not None and self.configuration.log != former.log:
             self._log_output.configure(self.configuration.log)
@@ -357,7 +394,7 @@ class Server(StagedService):
         if listen.discovery is not None and parts.discovery is not None:
             self._ports.listen_for_discovery(listen.discovery, parts.discovery)
         parts.manager.startService()
-        self.parts = parts
+        self._parts = parts
         if self._program is not None:
             self._program.begin()
         if parts.bridge is not None:
@@ -491,7 +528,7 @@ class Server(StagedService):
         self._log_line(f"remote control on {socket_text(*self.remote_control)}")
 
     def _forget(self) -> None:
-        self.parts = self.remote_control = self.web = None
+        self._parts = self.remote_control = self.web = None
         self._ports.forget()
 
     def _log_line(self, line: str) -> None:

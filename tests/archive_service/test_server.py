@@ -59,8 +59,8 @@ class ArchivingServerTests(TestCase):
         server.startService()
         self.addCleanup(server.stopService)
         await server.started
-        assert server.parts is not None and server.parts.archive is not None
-        manager, service = server.parts.manager, server.parts.archive
+        assert server._parts is not None and server._parts.archive is not None
+        manager, service = server.manager, server._parts.archive
 
         async def until(condition: Callable[[ArchiveSummary], bool]) -> ArchiveSummary:
             for _ in range(DEADLINE * 20):

@@ -41,7 +41,7 @@ class BridgeServerTests(BridgeTestCase):
         self.directory = Path(tempfile.mkdtemp(prefix="msmq-test-"))
         self.addCleanup(shutil.rmtree, self.directory)
         self.gamma = await self.start("GAMMA")
-        self.manager = self.gamma.parts.manager  # type: ignore[union-attr]
+        self.manager = self.gamma.manager
         await self.manager.create_queue(ORDERS)
 
     async def start(self, name: str, store: IMessageStore | None = None) -> Server:
@@ -91,19 +91,18 @@ class BridgeServerTests(BridgeTestCase):
     async def test_from_one_queue_manager_to_another(self) -> None:
         """Messages with all that they have go from one queue manager over the broker to another, in order."""
         delta = await self.start("DELTA")
-        assert delta.parts is not None
-        await delta.parts.manager.create_queue(BACK)
+        await delta.manager.create_queue(BACK)
         queue = await self.queue()
         await self.run_bridge(self.out(queue), self.back(queue))
         wanted = [b"order %d" % number for number in range(300)]
         await self.send(*wanted, label="order", application_tag=7, extension=b"\x00\x01binary")
-        self.manager = delta.parts.manager
+        self.manager = delta.manager
         found = await self.receive(300, BACK)
         self.assertEqual([each.body for each in found], wanted)
         first = found[0].view
         self.assertEqual((first.label, first.application_tag), ("order", 7))
         self.assertEqual(bytes(first.extension), b"\x00\x01binary")
-        self.manager = self.gamma.parts.manager  # type: ignore[union-attr]
+        self.manager = self.gamma.manager
         await self.until(lambda: self.count() == 0)
 
     async def test_queue_manager_that_restarts(self) -> None:
@@ -111,15 +110,14 @@ class BridgeServerTests(BridgeTestCase):
         queue = await self.queue()
         store = MemoryMessageStore(durable=True)
         delta = await self.start("DELTA", store)
-        assert delta.parts is not None
-        await delta.parts.manager.create_queue(BACK)
+        await delta.manager.create_queue(BACK)
         server = await self.run_bridge(self.out(queue), self.back(queue))
         assert server.bridge is not None
         await self.send(b"one")
-        self.manager = delta.parts.manager
+        self.manager = delta.manager
         await self.until(lambda: self.count(BACK) == 1)
         await delta.stopService()
-        self.manager = self.gamma.parts.manager  # type: ignore[union-attr]
+        self.manager = self.gamma.manager
         await self.send(b"two", b"three")
         route = server.bridge.routes["in"]
         await self.until(lambda: route.reason.startswith(f"queue DELTA:{BACK}: "))
@@ -127,8 +125,7 @@ class BridgeServerTests(BridgeTestCase):
         self.assertEqual(route.condition.value, "waiting")
         # A store keeps what it has when its server stops.
         delta = await self.start("DELTA", store)
-        assert delta.parts is not None
-        self.manager = delta.parts.manager
+        self.manager = delta.manager
         await self.until(lambda: self.count(BACK) == 3)
         self.assertEqual([each.body for each in await self.receive(3, BACK)], [b"one", b"two", b"three"])
         await self.until(lambda: route.condition.value == "running")
@@ -159,14 +156,13 @@ class BridgeServerTests(BridgeTestCase):
     async def test_message_that_the_queue_manager_refuses(self) -> None:
         """A refused message is a dead letter; those beside it arrive once, with and without a message-id."""
         delta = await self.start("DELTA")
-        assert delta.parts is not None
-        await delta.parts.manager.create_queue(BACK)
+        await delta.manager.create_queue(BACK)
         queue = await self.queue()
         await self.publish(queue, b"one", b"two", message_id=None)
         await self.publish(queue, b"bad", headers={"priority": 9})
         await self.publish(queue, b"three")
         await self.run_bridge(self.back(queue, 'properties = { priority = "headers.priority || `3`" }'))
-        self.manager = delta.parts.manager
+        self.manager = delta.manager
         ((_, body),) = await self.get_dead(f"{queue}.dead-letters")
         self.assertEqual(body, b"bad")
         await self.until(lambda: self.count(BACK) == 3)
@@ -178,13 +174,12 @@ class BridgeServerTests(BridgeTestCase):
         the quota has space for them.
         """
         delta = await self.start("DELTA")
-        assert delta.parts is not None
-        await delta.parts.manager.create_queue(BACK, quota=6)
+        await delta.manager.create_queue(BACK, quota=6)
         queue = await self.queue()
         bodies_ = [bytes([number]) * 2500 for number in range(6)]
         await self.publish(queue, *bodies_[:3], bytes(7000), *bodies_[3:])
         await self.run_bridge(self.back(queue))
-        self.manager = delta.parts.manager
+        self.manager = delta.manager
         found: list[bytes] = []
         while len(found) < len(bodies_):
             found += [each.body for each in await self.receive(1, BACK)]
@@ -196,14 +191,13 @@ class BridgeServerTests(BridgeTestCase):
     async def test_program_that_maps_to_no_message(self) -> None:
         """What cannot be sent is a dead letter, and the route goes on."""
         delta = await self.start("DELTA")
-        assert delta.parts is not None
-        await delta.parts.manager.create_queue(BACK)
+        await delta.manager.create_queue(BACK)
         queue = await self.queue()
         await self.publish(queue, b"one", b"property", b"value", b"two")
         await self.run_bridge(
             self.back(queue, 'mapping = "tests.bridge_service.test_inward_route:WrongMapping"')
         )
-        self.manager = delta.parts.manager
+        self.manager = delta.manager
         self.assertEqual([each.body for each in await self.receive(2, BACK)], [b"one", b"two"])
         await self.until_there(f"{queue}.dead-letters")
         found = bodies(await self.get(f"{queue}.dead-letters", 2))

@@ -72,8 +72,7 @@ class RouteTestCase(TestCase):
         self.server.startService()
         self.addCleanup(self.server.stopService)
         await self.server.started
-        assert self.server.parts is not None
-        self.manager: QueueManagerService = self.server.parts.manager
+        self.manager: QueueManagerService = self.server.manager
         await self.manager.create_queue(ORDERS)
 
     def bridge(

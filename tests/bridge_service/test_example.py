@@ -38,8 +38,7 @@ class ExampleTests(BridgeTestCase):
         server.startService()
         self.addCleanup(server.stopService)
         await server.started
-        assert server.parts is not None
-        manager = server.parts.manager
+        manager = server.manager
         for path in (QUESTIONS, ANSWERS):
             await manager.create_queue(path)
         response = parse_format_name("DIRECT=OS:ALPHA\\private$\\answers")

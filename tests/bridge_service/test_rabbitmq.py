@@ -230,8 +230,7 @@ class ServerTests(BridgeTestCase):
         server.startService()
         self.addCleanup(server.stopService)
         await server.started
-        assert server.parts is not None
-        self.manager = server.parts.manager
+        self.manager = server.manager
         await self.manager.create_queue(".\\private$\\back")
         await self.manager.create_queue(ORDERS)
         await self.send(b"one", b"two")

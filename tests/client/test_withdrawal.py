@@ -157,8 +157,7 @@ class ClientTests(TestCase):
         server.startService()
         self.addCleanup(server.stopService)
         await server.started
-        assert server.parts is not None
-        self.manager = server.parts.manager
+        self.manager = server.manager
         await self.manager.create_queue(ORDERS)
 
     async def check_ended(self, began: set[threading.Thread]) -> None:

@@ -113,8 +113,7 @@ class CommandTestCase(TestCase):
         server.startService()
         self.addCleanup(server.stopService)
         await server.started
-        assert server.parts is not None
-        self.service = server.parts.manager
+        self.service = server.manager
         self.socket = self.data / "control.sock"
         await self.service.create_queue(ORDERS)
 

@@ -116,8 +116,7 @@ class DirectorySearchTests(TestCase):
         return server
 
     def manager(self, server: Server) -> QueueManagerService:
-        assert server.parts is not None
-        return server.parts.manager
+        return server.manager
 
     async def created(self, server: Server, path: str) -> bool:
         """Whether a public queue could be made."""
@@ -143,9 +142,9 @@ class DirectorySearchTests(TestCase):
         await second.create(QueueManagerObject(computer_name="ALPHA", identifier=own))
         self.old.directory_servers = (self.second.servers[0].host,)
         self.first.stop()
-        assert server.parts is not None
+        assert server._parts is not None
         while not await self.created(server, "ALPHA\\orders"):
-            await server.parts.search.find()
+            await server._parts.search.find()
         queue = await second.read(QueueObject, [equals("pathname", "alpha\\orders")])
         self.assertEqual(queue["pathname"].upper(), "ALPHA\\ORDERS")
         await server.stopService()

@@ -143,8 +143,8 @@ class RemoteTestCase(TestCase):
         self.addCleanup(self.server.stopService)
         self.server.startService()
         await self.server.started
-        assert self.server.parts is not None and self.server.remote_control is not None
-        self.service = self.server.parts.manager
+        assert self.server.remote_control is not None
+        self.service = self.server.manager
         self.port = self.server.remote_control[1]
         await self.service.create_queue(ORDERS)
 
@@ -329,9 +329,9 @@ class ImpatientTests(RemoteTestCase):
 
     async def test_silent_callers(self) -> None:
         """A caller that does not finish the TLS handshake, or sends nothing after it, is disconnected."""
-        assert self.server.parts is not None
+        assert self.server._parts is not None
         clock = IReactorTime(reactor)
-        site = TokenSite(self.server.parts.control, authentication(self.token, clock), clock, patience=0.1)
+        site = TokenSite(self.server._parts.control, authentication(self.token, clock), clock, patience=0.1)
         described = f"ssl:0:interface=127.0.0.1:privateKey={self.key}:certKey={self.key}"
         port = await serverFromString(reactor, described).listen(site)
         self.addCleanup(port.stopListening)

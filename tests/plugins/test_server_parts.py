@@ -106,7 +106,7 @@ class ServerPartsTests(TestCase, PluginTestCase):
         server.startService()
         self.addCleanup(server.stopService)
         await server.started
-        return server.parts
+        return server._parts
 
     async def test_parts_of_an_application(self) -> None:
         """Each keyword argument replaces what the configuration names; reactor and clock have defaults."""

@@ -52,7 +52,7 @@ class MaintenancePingTests(ServerExampleTestCase):
         module = example("maintenance_ping", EXAMPLES / "maintenance_ping")
         server = module.make_server(str(self.directory / "data"), address, file, installed_reactor)
         await self.started(server)
-        await server.parts.manager.create_queue(".\\private$\\orders")
+        await server.manager.create_queue(".\\private$\\orders")
         pinger = Pinger(ALPHA, reactor=installed_reactor, clock=SystemClock())  # type: ignore[arg-type]
         self.addCleanup(pinger.stop)
         file.touch()
@@ -64,7 +64,7 @@ class MaintenancePingTests(ServerExampleTestCase):
         self.assertFalse((await pinger.ask(address)).refused)
         async with connect(address, reactor=IReactorTime(installed_reactor)) as peer:
             await self.sent(peer, message, 60)
-        [queue] = server.parts.manager.inspection.queues()
+        [queue] = server.manager.inspection.queues()
         self.assertEqual(queue.messages, 1)
 
     def sent(self, peer: Any, message: Message, timeout: float) -> Any:
@@ -89,8 +89,7 @@ class WebShopTests(ServerExampleTestCase):
         await answered
         self.assertEqual(request.responseCode, 302)
         self.assertIn(b"<p>1 orders wait.</p>", shop.render_GET(DummyRequest([b""])))
-        assert server.parts is not None
-        message = await server.parts.manager.receive(".\\private$\\orders", timeout=1)
+        message = await server.manager.receive(".\\private$\\orders", timeout=1)
         self.assertEqual(bytes(message.body), b"two <b>boxes</b>")
 
 
@@ -109,9 +108,9 @@ class DirectorySearchTests(ServerExampleTestCase):
         configuration = load(file, Overrides(name="GAMMA", data=str(self.directory / "data")))
         server = await self.started(Server(configuration, IReactorTime(installed_reactor)))
         port = int(server.addresses[0].rpartition(":")[2])
-        assert server.parts is not None and server.parts.discovery is not None
+        assert server._parts is not None and server._parts.discovery is not None
         # The second answer ends the search: one alone would be waited for 15 seconds more.
-        other = DiscoveryServerProtocol(server.parts.discovery.server, installed_reactor)  # type: ignore[arg-type]
+        other = DiscoveryServerProtocol(server._parts.discovery.server, installed_reactor)  # type: ignore[arg-type]
         other.listen(port, own_address(DIRECTORY + 1))
         self.addCleanup(other.stop)
         report = example("directory_search", EXAMPLES / "directory_search").report
@@ -146,8 +145,7 @@ class InventoryDirectoryTests(ServerExampleTestCase):
         overrides = Overrides(name=name, data=str(self.directory / name), address=self.addresses[name])
         server = Server(load(configuration, overrides), IReactorTime(installed_reactor))
         await self.started(server)
-        assert server.parts is not None
-        return server.parts.manager
+        return server.manager
 
     async def test_names(self) -> None:
         """Servers have the identifiers of the inventory, and find each other's addresses there."""

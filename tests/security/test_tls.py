@@ -64,9 +64,8 @@ class TlsServerTests(TestCase):
         server.startService()
         self.addCleanup(server.stopService)
         await server.started
-        assert server.parts is not None
         self.addresses = server.addresses
-        return server.parts.manager
+        return server.manager
 
     async def beta(self, description: str, more: str = "") -> QueueManagerService:
         """A receiver, which listens as the test says."""
@@ -213,14 +212,13 @@ class TlsServerTests(TestCase):
             )
             server.startService()
             await server.started
-            assert server.parts is not None
             with (
                 socket.create_connection((BETA_ADDRESS, self.port), timeout=DEADLINE),
                 socket.create_connection((BETA_ADDRESS, self.port), timeout=DEADLINE) as second,
             ):
                 second.setblocking(False)
                 await self.until(partial(self.is_over, second), "it stays")
-                refused = server.parts.manager.inspection.status().sessions_refused
+                refused = server.manager.inspection.status().sessions_refused
                 self.assertEqual(refused, {"max_connections_per_host": 1})
             await server.stopService()
             self.assertEqual(self.flushLoggedErrors(), [])

@@ -132,8 +132,7 @@ class EnterpriseServerTests(TestCase):
     async def test_first_start(self) -> None:
         """It takes its identifier from the file, by its name case-insensitively, and keeps it."""
         server = await self.started("alpha")
-        assert server.parts is not None
-        self.assertEqual(server.parts.manager.model.identifier, ALPHA)
+        self.assertEqual(server.manager.model.identifier, ALPHA)
         await server.stopService()
         self.assertEqual(load_identity(self.data, lambda: OTHER), ALPHA)
 
@@ -163,8 +162,7 @@ class EnterpriseServerTests(TestCase):
         self.assertFalse(identity_path(self.data).exists())
         self.file.write_text(ENTERPRISE, encoding="utf-8")
         server = await self.started("BETA")
-        assert server.parts is not None
-        self.assertEqual(server.parts.manager.model.identifier, BETA)
+        self.assertEqual(server.manager.model.identifier, BETA)
 
     async def test_file_is_missing_later(self) -> None:
         """A member that ran before starts without the file, or with a spoiled one, on its copy of it.
@@ -179,8 +177,7 @@ class EnterpriseServerTests(TestCase):
                 if text is not None:
                     self.file.write_text(text, encoding="utf-8")
                 server = await self.started(storage=storage)
-                assert server.parts is not None
-                manager = server.parts.manager
+                manager = server.manager
                 directory = directory_status(manager)
                 self.assertEqual(
                     (directory.kind, directory.source, directory.reached),
@@ -206,8 +203,7 @@ class EnterpriseServerTests(TestCase):
         load_identity(self.data, lambda: ALPHA)
         self.file.unlink()
         server = await self.started()
-        assert server.parts is not None
-        manager = server.parts.manager
+        manager = server.manager
         self.assertEqual(manager.inspection.status().state, "running")
         self.assertEqual((directory_status(manager).reached, directory_status(manager).age), (False, None))
         await manager.create_queue(".\\private$\\orders")

@@ -154,8 +154,7 @@ class ReloadTests(TestCase):
 
         async def run() -> None:
             server = await self.start(CLOSED)
-            assert server.parts is not None
-            manager, sessions = server.parts.manager, server.parts.sessions
+            manager, sessions = server.manager, server.sessions
             await manager.create_queue(".\\private$\\q")
             await manager.send(".\\private$\\q", [Message(body=bytes(3000))])
             self.file.write_text(
@@ -180,9 +179,10 @@ class ReloadTests(TestCase):
             )
             self.assertEqual(manager.model.storage.limit, 1024)
             self.assertEqual((sessions.settings.max_sessions, sessions.settings.session_cleanup), (7, 77))
-            self.assertEqual(server.parts.resolver.connect_time, 3)
+            assert server._parts is not None
+            self.assertEqual(server._parts.resolver.connect_time, 3)
             self.assertEqual(
-                [str(each) for each in await server.parts.resolver.resolve("beta")], ["127.14.0.3:1801"]
+                [str(each) for each in await server._parts.resolver.resolve("beta")], ["127.14.0.3:1801"]
             )
             gate = server.configuration.security
             self.assertEqual(gate.unauthenticated, Unauthenticated.DENY.value)
@@ -206,8 +206,7 @@ class ReloadTests(TestCase):
         async def run() -> None:
             rules = self.directory / "rules.toml"
             server = await self.start(CLOSED)
-            assert server.parts is not None
-            limit = server.parts.manager.model.storage.limit
+            limit = server.manager.model.storage.limit
             for text, word in (
                 ("[limits]\nquota = 5\nevents = 0\n", f"{self.file}:7: limits.events"),
                 ("[limits]\nquota = 5\nqouta = 5\n", "limits.qouta"),
@@ -216,10 +215,10 @@ class ReloadTests(TestCase):
             ):
                 self.file.write_text(CLOSED + text)
                 self.assertIn(word, self.refused(server))
-                self.assertEqual(server.parts.manager.model.storage.limit, limit)
+                self.assertEqual(server.manager.model.storage.limit, limit)
             self.file.unlink()
             self.assertIn(str(self.file), self.refused(server))
-            self.assertEqual(server.parts.manager.model.storage.limit, limit)
+            self.assertEqual(server.manager.model.storage.limit, limit)
 
         return Deferred.fromCoroutine(run())
 

@@ -16,7 +16,7 @@ from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublish
 from twisted.trial.unittest import TestCase
 from zope.interface import implementer
 
-from msmq.errors import MsmqError
+from msmq.errors import LocalProtocolError, MsmqError
 from msmq.queues.arriving.message import Message
 from msmq.service.configuration import Overrides, load
 from msmq.service.control_socket import ControlSocketError
@@ -76,18 +76,46 @@ class ServerTests(TestCase):
         server.startService()
         self.addCleanup(server.stopService)
         await server.started
-        assert server.parts is not None
-        self.assertIsInstance(server.parts.pings, Closed)
-        self.assertIs(await server.parts.manager.inspection.topology(), TOPOLOGY)
+        assert server._parts is not None
+        self.assertIsInstance(server._parts.pings, Closed)
+        self.assertIs(await server.manager.inspection.topology(), TOPOLOGY)
+
+    async def test_manager_while_ready(self) -> None:
+        """The queue manager and the sessions exist while the server is ready; otherwise the error says so."""
+        server = self.server()
+        for start in (1, 2):
+            with self.subTest(start=start):
+                error = self.assertRaises(LocalProtocolError, lambda: server.manager)
+                self.assertIn("Server.manager: the server is not ready", str(error))
+                self.assertRaises(LocalProtocolError, lambda: server.sessions)
+                self.assertFalse(server.is_ready)
+                server.startService()
+                self.addCleanup(server.stopService)
+                await server.started
+                self.assertTrue(server.is_ready)
+                self.assertEqual(server.manager.inspection.status().name, "ALPHA")
+                self.assertIs(server.sessions.is_offline, False)
+                await server.stopService()
+        self.assertRaises(LocalProtocolError, lambda: server.manager)
+
+    async def test_former_name_of_the_objects(self) -> None:
+        """C{parts}, where the queue manager was found, works with a warning that names the successor."""
+        server = await self.started()
+        parts = server.parts
+        assert parts is not None
+        self.assertIs(parts.manager, server.manager)
+        [warning] = self.flushWarnings([self.test_former_name_of_the_objects])
+        self.assertIs(warning["category"], DeprecationWarning)
+        self.assertIn("Server.manager", warning["message"])
 
     async def test_pings_of_other_addresses(self) -> None:
         """A ping gets the answer that a session would be refused, where its connection would be closed."""
         for allowed, refuses in (('"127.0.0.2"', True), ('"127.0.0.0/8"', False), ("", False)):
             server = await self.started(CLOSED + f"[security]\nsessions_from = [{allowed}]\n")
-            assert server.parts is not None
-            self.assertIs(server.parts.pings.would_refuse(("127.0.0.1", 4000)), refuses)
-            server.parts.sessions.take_offline()
-            self.assertTrue(server.parts.pings.would_refuse(("127.0.0.1", 4000)))
+            assert server._parts is not None
+            self.assertIs(server._parts.pings.would_refuse(("127.0.0.1", 4000)), refuses)
+            server.sessions.take_offline()
+            self.assertTrue(server._parts.pings.would_refuse(("127.0.0.1", 4000)))
             await server.stopService()
 
     async def started(self, text: str = CLOSED) -> Server:
@@ -141,9 +169,8 @@ class ServerTests(TestCase):
     async def test_start_up_log(self) -> None:
         """The log has name, identifier, addresses, directory, and that the store is not durable."""
         server = await self.started()
-        assert server.parts is not None
         reported = "\n".join(self.lines)
-        identifier = f"{{{format_guid(server.parts.manager.inspection.status().identifier)}}}"
+        identifier = f"{{{format_guid(server.manager.inspection.status().identifier)}}}"
         for what in ("queue manager ALPHA", identifier, *server.addresses, str(self.data), "store memory"):
             self.assertIn(what, reported)
         self.assertIn("recoverable and transactional sends are refused", reported)
@@ -151,8 +178,7 @@ class ServerTests(TestCase):
     async def test_its_status_says_where_it_listens(self) -> None:
         """C{msmq status} shows the addresses that are really bound."""
         server = await self.started()
-        assert server.parts is not None
-        status = server.parts.manager.inspection.status()
+        status = server.manager.inspection.status()
         self.assertEqual(status.addresses, list(server.addresses))
         self.assertEqual((status.name, status.dns_name), ("ALPHA", "ALPHA"))
 
@@ -175,8 +201,7 @@ class ServerTests(TestCase):
         for interface in ("127.0.0.1", "0.0.0.0"):
             session = f"tcp:0:interface={interface}"
             server = await self.started(CLOSED.replace("tcp:0:interface=127.0.0.1", session))
-            assert server.parts is not None
-            manager = server.parts.manager
+            manager = server.manager
             await manager.create_queue(".\\private$\\orders")
             for address in ("TCP:127.0.0.1", "OS:alpha", "OS:localhost"):
                 await manager.send(f"DIRECT={address}\\private$\\orders", [Message(body=b"1")])
@@ -187,8 +212,7 @@ class ServerTests(TestCase):
     async def test_another_loopback_address_is_another_queue_manager(self) -> None:
         """With an endpoint on one address, what goes to any other leaves."""
         server = await self.started()
-        assert server.parts is not None
-        manager = server.parts.manager
+        manager = server.manager
         await manager.send("DIRECT=TCP:127.0.0.200\\private$\\orders", [Message(body=b"1")])
         self.assertEqual(len(manager.inspection.outgoing()), 1)
 
@@ -196,8 +220,7 @@ class ServerTests(TestCase):
         """C{express_memory} and C{quota} both bound what a store that keeps nothing takes."""
         for limit in ("quota = 4096", "express_memory = 4_194_304"):
             server = await self.started(CLOSED + f"[limits]\n{limit}\n")
-            assert server.parts is not None
-            manager = server.parts.manager
+            manager = server.manager
             await manager.create_queue(".\\private$\\orders")
             await manager.send(".\\private$\\orders", [Message(body=bytes(3_000_000))])
             try:
@@ -217,8 +240,7 @@ class ServerTests(TestCase):
             + f"[security]\nunauthenticated = 'deny'\nowner = 'clerks'\ndefault_descriptor = 'strict'\n"
             f"rules = '{rules}'\n"
         )
-        assert server.parts is not None
-        manager = server.parts.manager
+        manager = server.manager
         for name in ("own", "ruled"):
             await manager.create_queue(f".\\private$\\{name}")
         clerks = "S-1-5-21-1-2-3-2001"
@@ -232,12 +254,11 @@ class ServerTests(TestCase):
     async def test_keeps_its_identity(self) -> None:
         """The identifier is the same after a restart."""
         server = await self.started()
-        assert server.parts is not None
-        first = server.parts.manager.inspection.status().identifier
+        first = server.manager.inspection.status().identifier
         await server.stopService()
         server.startService()
         await server.started
-        self.assertEqual(server.parts.manager.inspection.status().identifier, first)
+        self.assertEqual(server.manager.inspection.status().identifier, first)
 
     async def test_refuses_to_replace_a_renewed_queue_manager(self) -> None:
         """No new queue manager starts under the name of one whose new identifier was interrupted."""

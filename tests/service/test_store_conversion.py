@@ -52,8 +52,7 @@ class ConversionTestCase(TestCase):
         self.addCleanup(server.stopService)
         server.startService()
         await server.started
-        assert server.parts is not None
-        return server, server.parts.manager
+        return server, server.manager
 
     async def refused(self, storage: str | None = None) -> str:
         """Why a server does not start."""

@@ -117,8 +117,7 @@ class LiveServerTests(TestCase):
         self.patch(guess_limit, "FREE", 1_000_000)
         server = await self.start()
         assert server.web is not None
-        assert server.parts is not None
-        await server.parts.manager.create_queue(ORDERS)
+        await server.manager.create_queue(ORDERS)
         host, port = server.web
         # Hooks are of the process.
         self.addCleanup(schemathesis.hooks.unregister_all)

@@ -143,9 +143,7 @@ class EnterpriseTestCase(TestCase):
         return server
 
     def manager(self, name: str) -> QueueManagerService:
-        parts = self.servers[name].parts
-        assert parts is not None
-        return parts.manager
+        return self.servers[name].manager
 
     async def first_start(self) -> None:
         """A server without a join publishes its role, site and values; and a new site at its next start."""

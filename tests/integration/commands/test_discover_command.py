@@ -75,8 +75,8 @@ class DiscoverCommandTests(TestCase):
         """Without a directory each names itself; with two answers no further one has to be waited for."""
         server = await self.serve(FULL)
         port = server.addresses[0].rpartition(":")[2]
-        assert server.parts is not None and server.parts.discovery is not None
-        other = DiscoveryServerProtocol(server.parts.discovery.server, reactor)
+        assert server._parts is not None and server._parts.discovery is not None
+        other = DiscoveryServerProtocol(server._parts.discovery.server, reactor)
         other.listen(int(port), "127.0.0.49")
         self.addCleanup(other.stop)
         output, errors, status = await self.discover("--address", "127.0.0.48", "--port", port)

@@ -72,8 +72,8 @@ class OtherMemberTests(TestCase):
         self.estate.write_text(ESTATE.format(control="ssl:127.0.0.1:1"), encoding="utf-8")
         listener = f"ssl:0:interface=127.0.0.1:privateKey={self.key}:certKey={self.key}"
         self.hq = await self.started("HQ", f"remote_control = '{listener}'\n")
-        assert self.hq.remote_control is not None and self.hq.parts is not None
-        self.manager = self.hq.parts.manager
+        assert self.hq.remote_control is not None
+        self.manager = self.hq.manager
         self.port = self.hq.remote_control[1]
         self.endpoint = f"ssl:127.0.0.1:{self.port}:caFile={self.ca}"
         self.estate.write_text(ESTATE.format(control=self.endpoint), encoding="utf-8")

@@ -47,8 +47,7 @@ class StoreCommandTests(TestCase):
         server = self.server(storage)
         server.startService()
         await server.started
-        assert server.parts is not None
-        return server, server.parts.manager
+        return server, server.manager
 
     async def store(self, *arguments: str) -> Ended:
         return await spawn(["store", *arguments, "--data", str(self.data)], {}, self.directory).ended

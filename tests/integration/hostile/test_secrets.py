@@ -142,7 +142,7 @@ class LogTests(TestCase):
         except MsmqError as error:
             self.shown += [str(error), repr(error)]
             return None
-        self.shown += [repr(server), repr(server.parts)]
+        self.shown += [repr(server), repr(server._parts)]
         return server
 
     def assert_nothing_shown(self) -> None:

@@ -46,8 +46,7 @@ class SqliteServerTests(TestCase):
     async def test_keeps_recoverable_messages(self) -> None:
         """Recoverable messages are there after a restart, in their order; express ones are not."""
         server = await self.started()
-        assert server.parts is not None
-        manager = server.parts.manager
+        manager = server.manager
         status = manager.inspection.status()
         self.assertEqual((status.storage, status.durable), ("sqlite", True))
         await manager.create_queue(QUEUE, label="kept")
@@ -55,8 +54,7 @@ class SqliteServerTests(TestCase):
         identifiers = await manager.send(QUEUE, [*kept, Message(body=b"express")])
         await server.stopService()
         again = await self.started()
-        assert again.parts is not None
-        manager = again.parts.manager
+        manager = again.manager
         self.assertEqual(manager.inspection.queue(QUEUE).label, "kept")
         self.assertEqual(manager.inspection.status().messages, 20)
         reservation = await manager.reserve(QUEUE, count=100)
@@ -68,8 +66,7 @@ class SqliteServerTests(TestCase):
         self.assertNotIn(new, identifiers)
         await again.stopService()
         last = await self.started()
-        assert last.parts is not None
-        self.assertEqual(last.parts.manager.inspection.status().messages, 1)
+        self.assertEqual(last.manager.inspection.status().messages, 1)
 
     async def test_lets_go_of_its_files(self) -> None:
         """After a stop the database is one file; next to it are only locks and the space that is set
@@ -122,8 +119,7 @@ class SqliteServerTests(TestCase):
     async def test_refuses_what_it_cannot_store(self) -> None:
         """A sender gets the error of the store, and nothing of the message is left."""
         server = await self.started()
-        assert server.parts is not None
-        manager = server.parts.manager
+        manager = server.manager
         await manager.create_queue(QUEUE)
         await manager.store.close()
         try:
