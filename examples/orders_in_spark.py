@@ -9,8 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from msmq.pipeline.spark import make_session, read_archive
-from msmq.pipeline.spark.stream_metrics import StreamMetrics
+from msmq.pipeline.spark import StreamMetrics, make_session, read_archive
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from msmq.persistence.changes import PutQueue, TrimLog
 from msmq.pipeline.schema import EVENT_COLUMNS, MESSAGE_COLUMNS, names_of
-from msmq.pipeline.spark import reason
+from msmq.pipeline.spark.failures import reason
 from tests.pipeline.spark_support import SparkTestCase
 from tests.pipeline.stores import (
     DAMAGED,

@@ -15,7 +15,7 @@ from msmq.pipeline.reading.options import read_options
 from msmq.pipeline.reading.row_selection import RowSelection
 from msmq.pipeline.rows import message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, VERSION_KEY, names_of
-from msmq.pipeline.spark import reason
+from msmq.pipeline.spark.failures import reason
 from msmq.pipeline.stored_packets import StoredPacket
 from tests.decoding.builders import link, pcap
 from tests.decoding.test_captures import session

@@ -13,7 +13,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.pipeline.spark import make_session, reason
+from msmq.pipeline.spark import make_session
+from msmq.pipeline.spark.failures import reason
 from msmq.pipeline.spark.session import (
     ALWAYS,
     OF_JOBS,

@@ -24,7 +24,7 @@ from msmq.pipeline.archive.manifest import Archive
 from msmq.pipeline.files.exporter import Exporter, export_request, store_at
 from msmq.pipeline.reading.options import read_options
 from msmq.pipeline.reading.progress import LogProgress
-from msmq.pipeline.spark import reason
+from msmq.pipeline.spark.failures import reason
 from msmq.pipeline.spark.stream_metrics import StreamMetrics
 from msmq.pipeline.spark.streaming import MsmqStreamReader
 from tests.builders import ALPHA, BETA

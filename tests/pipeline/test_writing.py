@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.control.client.client import Delivered
 from msmq.pipeline.reading.errors import ReadingError
-from msmq.pipeline.spark import reason
+from msmq.pipeline.spark.failures import reason
 from msmq.pipeline.writing.records import RecordBuilder, check_columns
 from msmq.pipeline.writing.repeated_rows import RepeatedRows
 from tests.faults.refused_commit import refusing

@@ -128,7 +128,17 @@ ROOMS = {
         ),
     ),
     "pipeline": Room(
-        6, (*BELOW_PROVIDERS, "decoding", "directory", "storage", "control", "durable", "version")
+        6,
+        (
+            *BELOW_PROVIDERS,
+            "decoding",
+            "directory",
+            "storage",
+            "control",
+            "durable",
+            "lazy_imports",
+            "version",
+        ),
     ),
     "cli": Room(
         6,

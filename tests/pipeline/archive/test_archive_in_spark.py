@@ -10,7 +10,8 @@ from pyspark.errors import AnalysisException
 
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.spark import archive as archive_in_spark
-from msmq.pipeline.spark import read_archive, reason
+from msmq.pipeline.spark import read_archive
+from msmq.pipeline.spark.failures import reason
 from tests.pipeline import stores
 from tests.pipeline.archive.test_archive_reading import ReadingTestCase
 from tests.pipeline.spark_support import shared_session

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from msmq.persistence.changes import PutQueue, PutState
-from msmq.pipeline.spark import reason
+from msmq.pipeline.spark.failures import reason
 from tests.builders import ALPHA
 from tests.pipeline.spark_support import SparkTestCase
 from tests.pipeline.stores import ORDERS, packet, put, write_log

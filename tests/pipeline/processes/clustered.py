@@ -13,7 +13,8 @@ import time
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from msmq.pipeline.spark import make_session, reason
+from msmq.pipeline.spark import make_session
+from msmq.pipeline.spark.failures import reason
 
 WORKERS = 2
 SETTINGS = {
