@@ -72,6 +72,7 @@ def naive(
             if row["id"] == key[0]
             and row["event"] in ENDS
             and row["class"] >= 0xC000
+            and not (row["queue"] or "").endswith(";journal")
             and (row["store"], (row["queue"] or "").lower()) in here
         )
         if copies[key] > 1:
@@ -116,6 +117,10 @@ def verdicts(happened: Iterable[Row]) -> list[tuple[int, int, str, str]]:
         line = row["event"] + (f": {row['reason']}" if row["reason"] else "")
         if row["event"] == "expired" and row["class"] == 0xC002:
             found.append((3, row["time"], line, "expired_unread"))
+        elif row["event"] == "purged" and (row["queue"] or "").endswith(";journal"):
+            found.append((2, row["time"], line, "delivered"))
+        elif row["event"] == "purged" and (row["queue"] or "").startswith("system$;"):
+            found.append((0, row["time"], line, "explained"))
         elif row["event"] in ENDS:
             found.append((3, row["time"], line, ENDS[row["event"]]))
         elif row["event"] in REACHED:
@@ -190,6 +195,8 @@ CASES: dict[str, tuple[tuple[str, str | None], list[Row]]] = {
         [message(20, "source_journal"), receipt(105, 20, {"class": 0x8003})],
     ),
     "was moved away": (("explained", "moved: by hand"), [message(24, "wire")]),
+    "its copy in a journal was purged": (("delivered", "purged"), [message(32, "wire")]),
+    "its dead letter was purged": (("refused", "refused"), [message(33, "wire")]),
     "the journal lacks it": (("lost", None), [message(11, "source_journal"), message(21, "journal")]),
     "its copy was erased": (
         ("erased", "erased from log .\\private$\\orders"),
@@ -222,6 +229,9 @@ HAPPENED = [
     event(17, "purged", queue=r"private$\orders", **{"class": 0xC001}),
     event(19, "handed_over", time=SENT + 1),
     event(24, "moved", reason="by hand"),
+    event(32, "purged", queue=r"private$\orders;journal", **{"class": 0xC001}),
+    event(33, "refused", time=SENT),
+    event(33, "purged", queue=r"system$;deadletter", time=SENT + 1, **{"class": 0xC001}),
 ]
 
 

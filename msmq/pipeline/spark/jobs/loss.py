@@ -188,6 +188,15 @@ def _reported(events: DataFrame) -> DataFrame:
         fate, rank = F.when(is_it, record.fate).otherwise(fate), F.when(is_it, record.rank).otherwise(rank)
     is_unread = (fate == EXPIRED) & (F.col("class") == int(MessageClass.NACK_RECEIVE_TIMEOUT))
     fate = F.when(is_unread, EXPIRED_UNREAD).otherwise(fate)
+    # The message of a journal copy was received, and that of a dead letter has an event of its failure.
+    key = _queue_key("queue")
+    for is_copy, record in (
+        (key.endswith(";journal"), EVENT_RECORDS["received"]),
+        (key.startswith("system$;"), EVENT_RECORDS["requeued"]),
+    ):
+        is_purged_copy = is_copy & F.col("event").isin("purged", "deleted")
+        fate = F.when(is_purged_copy, record.fate).otherwise(fate)
+        rank = F.when(is_purged_copy, record.rank).otherwise(rank)
     line = F.concat_ws(": ", "event", F.nullif(F.col("reason"), F.lit("")))
     return (
         events.where(F.col("id").isNotNull())
