@@ -14,8 +14,7 @@ import attrs
 from demo_witness import NearSide, Side, Tap, Witness
 from twisted.internet.interfaces import IAddress
 
-from msmq.structures.packet.user_message_view import UserMessageView, measure_user_message
-from msmq.wire.framer import StreamFramer
+from msmq import StreamFramer, UserMessageView, measure_user_message
 
 _INTERNAL = 0x08
 _SESSION_HEADER = 0x10

@@ -10,10 +10,9 @@ from uuid import uuid4
 
 import attrs
 
-from msmq import Message
+from msmq import Message, build_packet
 from msmq.control.client.client import ControlClient, Delivered, Receipt
 from msmq.control.protocol.records import StreamRecord
-from msmq.queues.arriving.packet_builder import build_packet
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.base_header import BaseHeader
 

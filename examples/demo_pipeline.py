@@ -40,9 +40,9 @@ from pyarrow import parquet
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
+from msmq import MsmqError, UserMessageView
 from msmq.control.client.client import Receipt
 from msmq.control.protocol.records import StreamRecord
-from msmq.errors import MsmqError
 from msmq.pipeline.reports import text_page
 from msmq.pipeline.rows import message_batch
 from msmq.pipeline.schema import MESSAGE_COLUMNS, names_of
@@ -50,7 +50,6 @@ from msmq.pipeline.spark.command import parser
 from msmq.pipeline.spark.command import run as run_job
 from msmq.pipeline.spark.session import find_java, find_spark, make_session, settings_for_little_data
 from msmq.pipeline.stored_packets import StoredPacket
-from msmq.structures.packet.user_message_view import UserMessageView
 
 ALPHA, BETA, DEAD = "127.0.0.2", "127.0.0.3", "127.0.0.9"
 ORDERS = r".\private$\orders"

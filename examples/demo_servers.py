@@ -12,8 +12,8 @@ from subprocess import DEVNULL, Popen
 
 import attrs
 
+from msmq import MQError
 from msmq.control.client.client import ControlClient
-from msmq.structures.status import MQError
 
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 10.0

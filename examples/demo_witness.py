@@ -17,10 +17,7 @@ from twisted.internet.protocol import Protocol, ServerFactory
 from twisted.internet.threads import blockingCallFromThread
 from twisted.python.failure import Failure
 
-from msmq.errors import RemoteProtocolError
-from msmq.structures.internal.classification import classify
-from msmq.structures.packet.user_message_view import measure_user_message
-from msmq.wire.framer import StreamFramer
+from msmq import RemoteProtocolError, StreamFramer, classify, measure_user_message
 
 SESSION_PORT = 1801
 UNREADABLE = "unreadable"

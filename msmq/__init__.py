@@ -40,21 +40,25 @@ if TYPE_CHECKING:
     from msmq.queues.reading.seek import MessageSeekAction
     from msmq.sender.deliveries import NotDelivered
     from msmq.sender.sender import ConnectedPeer, Sender, connect
-    from msmq.service.configuration import Overrides, load
+    from msmq.service.configuration import ConfigurationError, Overrides, load
     from msmq.service.directory_servers import DirectoryServerProtocol
+    from msmq.service.process.steady_timers import keep_timers_steady
     from msmq.service.replacements import ServerPingProtocol
     from msmq.service.server import Server
+    from msmq.service.settings import Configuration
     from msmq.session.descriptor_shares import DescriptorShares
     from msmq.session.effects import CloseReason
     from msmq.session.outgoing import OutgoingPacket
     from msmq.settings import SessionSettings
     from msmq.structures.algorithms import AuthenticationLevel, PrivacyLevel
     from msmq.structures.identifiers import MessageIdentifier
+    from msmq.structures.internal.classification import PacketKind, classify
     from msmq.structures.packet.message_class import MessageClass
     from msmq.structures.packet.outgoing_message import OutgoingMessage
-    from msmq.structures.packet.user_message_view import UserMessageView
+    from msmq.structures.packet.user_message_view import UserMessageView, measure_user_message
     from msmq.structures.status import MQError, Status
     from msmq.version import __version__
+    from msmq.wire.framer import StreamFramer
 
 __all__ = [
     "Acknowledge",
@@ -63,6 +67,8 @@ __all__ = [
     "BodyDecoders",
     "Broker",
     "CloseReason",
+    "Configuration",
+    "ConfigurationError",
     "ConnectedPeer",
     "Delivery",
     "DescriptorShares",
@@ -90,6 +96,7 @@ __all__ = [
     "OutgoingMessage",
     "OutgoingPacket",
     "Overrides",
+    "PacketKind",
     "PrivacyLevel",
     "QueueAccessType",
     "QueueManagerService",
@@ -104,15 +111,19 @@ __all__ = [
     "SessionProtocol",
     "SessionSettings",
     "Status",
+    "StreamFramer",
     "UserMessageView",
     "__version__",
     "accept",
     "build_packet",
+    "classify",
     "connect",
     "find_directory_servers",
     "in_asyncio",
+    "keep_timers_steady",
     "later",
     "load",
+    "measure_user_message",
     "reject",
 ]
 
@@ -147,21 +158,25 @@ _MODULES: Final = {
     "msmq.queues.reading.seek": ("MessageSeekAction",),
     "msmq.sender.deliveries": ("NotDelivered",),
     "msmq.sender.sender": ("ConnectedPeer", "Sender", "connect"),
-    "msmq.service.configuration": ("Overrides", "load"),
+    "msmq.service.configuration": ("ConfigurationError", "Overrides", "load"),
     "msmq.service.directory_servers": ("DirectoryServerProtocol",),
+    "msmq.service.process.steady_timers": ("keep_timers_steady",),
     "msmq.service.replacements": ("ServerPingProtocol",),
     "msmq.service.server": ("Server",),
+    "msmq.service.settings": ("Configuration",),
     "msmq.session.descriptor_shares": ("DescriptorShares",),
     "msmq.session.effects": ("CloseReason",),
     "msmq.session.outgoing": ("OutgoingPacket",),
     "msmq.settings": ("SessionSettings",),
     "msmq.structures.algorithms": ("AuthenticationLevel", "PrivacyLevel"),
     "msmq.structures.identifiers": ("MessageIdentifier",),
+    "msmq.structures.internal.classification": ("PacketKind", "classify"),
     "msmq.structures.packet.message_class": ("MessageClass",),
     "msmq.structures.packet.outgoing_message": ("OutgoingMessage",),
-    "msmq.structures.packet.user_message_view": ("UserMessageView",),
+    "msmq.structures.packet.user_message_view": ("UserMessageView", "measure_user_message"),
     "msmq.structures.status": ("MQError", "Status"),
     "msmq.version": ("__version__",),
+    "msmq.wire.framer": ("StreamFramer",),
 }
 
 if not TYPE_CHECKING:

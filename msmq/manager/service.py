@@ -57,9 +57,12 @@ from msmq.structures.packet.user_message_view import UserMessageView
 
 @implementer(IQueueManager)
 class QueueManagerService(Service):
-    """One queue manager; add it to the services of an application. [MS-MQDMPR] 3.1.1.1.
+    """One queue manager. [MS-MQDMPR] 3.1.1.1.
 
     Every method that answers with an awaitable raises L{MQError} when it refuses.
+    L{Server<msmq.Server>} makes it, and so does a L{MemoryQueueManager<msmq.testing.MemoryQueueManager>}; as
+    C{manager} of either it is open and started. A program uses its methods and names it as a type: the types
+    of the arguments below are internal.
     The store has to be opened with L{open} before the service is started and before anything is
     asked of it.
 

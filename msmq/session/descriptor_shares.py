@@ -15,7 +15,7 @@ _MOST_CONTROL: Final = 4096
 
 @attrs.frozen(kw_only=True)
 class DescriptorShares:
-    """How many of the descriptors of a process each use may have.
+    """How many of the descriptors of a process each use may have, for C{shares} of a session factory.
 
     @ivar limit: all of them.
     @ivar reserved: for the store, the log, the directory, the listening sockets, and connections of web and

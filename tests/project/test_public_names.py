@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
+import re
 import subprocess
 import sys
+import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
@@ -17,11 +21,13 @@ from twisted.trial.unittest import SynchronousTestCase
 import msmq
 import msmq.client
 import msmq.interfaces
+import msmq.pipeline.spark
 import msmq.storage.log
 import msmq.storage.sqlite
 import msmq.testing
 import msmq.testing.contracts
 from tests.pipeline.stores import estate, write_log, write_sqlite
+from tests.project.example_files import EXAMPLES, PROJECT
 
 MSMQ = [
     "Acknowledge",
@@ -30,6 +36,8 @@ MSMQ = [
     "BodyDecoders",
     "Broker",
     "CloseReason",
+    "Configuration",
+    "ConfigurationError",
     "ConnectedPeer",
     "Delivery",
     "DescriptorShares",
@@ -57,6 +65,7 @@ MSMQ = [
     "OutgoingMessage",
     "OutgoingPacket",
     "Overrides",
+    "PacketKind",
     "PrivacyLevel",
     "QueueAccessType",
     "QueueManagerService",
@@ -71,15 +80,19 @@ MSMQ = [
     "SessionProtocol",
     "SessionSettings",
     "Status",
+    "StreamFramer",
     "UserMessageView",
     "__version__",
     "accept",
     "build_packet",
+    "classify",
     "connect",
     "find_directory_servers",
     "in_asyncio",
+    "keep_timers_steady",
     "later",
     "load",
+    "measure_user_message",
     "reject",
 ]
 
@@ -275,6 +288,8 @@ TESTING = [
     "start_service",
 ]
 
+SPARK = ["SparkUnavailable", "StreamMetrics", "make_session", "read_archive", "register"]
+
 CONTRACTS = [
     "AccessControlContract",
     "CertificateStoreContract",
@@ -290,7 +305,7 @@ CONTRACTS = [
 
 LAZY = [
     *(msmq, msmq.client, msmq.interfaces, msmq.testing, msmq.testing.contracts),
-    *(msmq.storage.log, msmq.storage.sqlite),
+    *(msmq.pipeline.spark, msmq.storage.log, msmq.storage.sqlite),
 ]
 """The packages whose names are imported when they are first used."""
 
@@ -352,6 +367,12 @@ class PublicNamesTests(SynchronousTestCase):
         self.check(msmq.testing, TESTING)
         self.check(msmq.testing.contracts, CONTRACTS)
 
+    def test_spark(self) -> None:
+        """What a job of a user's own in Spark needs besides C{format("msmq")}; importable without pyspark."""
+        self.assertEqual(sorted(msmq.pipeline.spark.__all__), sorted(SPARK))
+        for name in set(SPARK) - {"StreamMetrics"}:
+            self.assertIsNotNone(getattr(msmq.pipeline.spark, name))
+
     def test_types_of_signatures(self) -> None:
         """What a provider has to name in its signatures can be imported from a door."""
         public = {*MSMQ, *INTERFACES, *TESTING}
@@ -385,6 +406,62 @@ class PublicNamesTests(SynchronousTestCase):
                 self.assertEqual(seen, loaded)
                 self.assertEqual(sorted(module.__all__), sorted(name for _, name in seen))
                 self.assertEqual(set(module.__all__) - set(dir(module)), set())
+
+
+PUBLIC = {
+    *("msmq", "msmq.client", "msmq.interfaces", "msmq.pipeline.spark", "msmq.testing"),
+    *("msmq.testing.contracts", "msmq.testing.pytest_fixtures"),
+}
+"""The modules that compatibility.md promises."""
+
+WITH_INTERNALS = {
+    *("demo_crash.py", "demo_messages.py", "demo_pipeline.py", "demo_servers.py"),
+    *("enterprise/three_sites.py", "estate.ipynb", "lost_messages.py"),
+}
+"""The demo and the estate of three sites test the project itself; two reports use the tables of its jobs."""
+
+
+def python_of(file: Path) -> list[str]:
+    """The Python of a program, of a notebook's cells, or of the listings of a page."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        return ["".join(each["source"]) for each in cells if each["cell_type"] == "code"]
+    if file.suffix == ".md":
+        return [textwrap.dedent(each) for each in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)]
+    return [text]
+
+
+def imported_from(file: Path) -> set[str]:
+    """The modules of this package that the Python in a file imports names from."""
+    lines = "\n".join(python_of(file)).splitlines()
+    found = (re.match(r"\s*(?:from|import) (msmq[\w.]*)", line) for line in lines)
+    return {each[1] for each in found if each is not None}
+
+
+class ShownImportTests(SynchronousTestCase):
+    """What users copy from the documentation and the examples."""
+
+    def internal_imports(self, files: Iterable[Path], directory: Path) -> dict[str, set[str]]:
+        """The imports of internal modules in each file that has some."""
+        found = {str(file.relative_to(directory)): imported_from(file) - PUBLIC for file in files}
+        return {name: modules for name, modules in found.items() if modules}
+
+    def test_pages(self) -> None:
+        """Listings in the documentation import from the public modules only."""
+        pages = [PROJECT / "README.md", *(PROJECT / "docs").rglob("*.md")]
+        self.assertIn("msmq.client", imported_from(PROJECT / "docs" / "guide" / "client.md"))
+        self.assertEqual(self.internal_imports(pages, PROJECT), {})
+
+    def test_examples(self) -> None:
+        """Examples do too, but for those that are listed."""
+        programs = [*EXAMPLES.rglob("*.py"), *EXAMPLES.rglob("*.ipynb"), *EXAMPLES.rglob("*.md")]
+        self.assertEqual(set(self.internal_imports(programs, EXAMPLES)), WITH_INTERNALS)
+
+    def test_compatibility_page(self) -> None:
+        """The page names each public module."""
+        page = (PROJECT / "docs" / "compatibility.md").read_text(encoding="utf-8")
+        self.assertEqual({name for name in PUBLIC if f"`{name}`" not in page}, set())
 
 
 class CostTests(SynchronousTestCase):
