@@ -8,6 +8,7 @@ import attrs
 import jmespath
 from jmespath.exceptions import JMESPathError
 
+from msmq.bounded_evaluation import BoundedInterpreter
 from msmq.interfaces.bridge_messages import MappingError
 from msmq.quoting import quoted
 
@@ -17,13 +18,16 @@ LONGEST: Final = 2000
 
 @attrs.frozen
 class MessageExpression:
-    """A compiled JMESPath expression.
+    """A compiled JMESPath expression, whose evaluation has a limit: its cost depends on what senders write.
 
     @ivar text: as it was written.
     """
 
     text: str
     _compiled: Any = attrs.field(eq=False, repr=False)
+    _interpreter: BoundedInterpreter = attrs.field(
+        factory=BoundedInterpreter, init=False, eq=False, repr=False
+    )
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -41,10 +45,10 @@ class MessageExpression:
     def value(self, record: dict[str, Any]) -> Any:
         """Evaluate it.
 
-        @raise MappingError: it cannot be applied to this message.
+        @raise MappingError: it cannot be applied to this message, or costs too much.
         """
         try:
-            return self._compiled.search(record)
+            return self._interpreter.evaluate(self._compiled.parsed, record)
         except Exception as error:
             # Functions of JMESPath raise what Python does: contains(label, headers.x) without a header x.
             reason = " ".join(str(error).split())

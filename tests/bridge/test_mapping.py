@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.bridge.body_decoding import BodyDecoding
 from msmq.bridge.expressions import MessageExpression
 from msmq.bridge.inward import is_request, map_inward
 from msmq.bridge.native_headers import read_extension, write_extension
@@ -169,6 +171,24 @@ class OutwardTests(SynchronousTestCase):
             expression = MessageExpression.parse(text)
             raised = self.assertRaises(MappingError, expression.value, {"label": label, "headers": {}})
             self.assertIn(f"mapping: '{text}' cannot be applied: ", str(raised))
+
+    def test_expression_that_costs_too_much(self) -> None:
+        """A message on which an expression takes too long, or makes too long a text, cannot be mapped; the
+        next one is.
+        """
+        for text, reason in (
+            (f"length([{','.join(['body'] * 300)}][])", "takes more than 200000 steps"),
+            ("join(join(label, body), body)", "makes more than 16777216 characters"),
+        ):
+            rules = OutwardRules(
+                route="r",
+                properties={"header.x": MessageExpression.parse(text)},
+                decoding=BodyDecoding("json"),
+            )
+            large = queued(json.dumps(["x"] * 1000).encode(), label="x" * 200)
+            raised = self.assertRaises(MappingError, map_outward, large, rules)
+            self.assertIn(reason, str(raised))
+            self.assertIn("x", map_outward(queued(b'["a", "b"]'), rules).properties.headers)
 
 
 class InwardTests(SynchronousTestCase):

@@ -43,6 +43,7 @@ class Room:
 ROOMS = {
     "alarm_limits": Room(0, (), pure=True),
     "argument_types": Room(0, ("errors", "quoting"), pure=True),
+    "bounded_evaluation": Room(0, ("quoting",), pure=True),
     "errors": Room(0, (), pure=True),
     "direct_write": Room(0, ()),
     "durable": Room(0, ()),
@@ -76,7 +77,7 @@ ROOMS = {
     "plugins": Room(3, ("errors", "quoting")),
     "named_objects": Room(3, ("errors", "quoting")),
     # The core of the bridge: mappings, and what is in flight.
-    "bridge": Room(4, (*VALUES, "interfaces", "decoding"), pure=True),
+    "bridge": Room(4, (*VALUES, "interfaces", "decoding", "bounded_evaluation"), pure=True),
     # Providers meet each other, and their users, through interfaces.
     "storage": Room(4, (*BELOW_PROVIDERS, "plugins", "durable", "lazy_imports")),
     "directory": Room(4, (*BELOW_PROVIDERS, "plugins", "durable", "toml")),
@@ -89,6 +90,7 @@ ROOMS = {
         (
             *BELOW_PROVIDERS,
             "alarm_limits",
+            "bounded_evaluation",
             "decoding",
             "direct_write",
             "manager",
@@ -240,6 +242,7 @@ SAME_LEVEL = {
     ("wire", "quoting"),
     ("argument_types", "errors"),
     ("argument_types", "quoting"),
+    ("bounded_evaluation", "quoting"),
     ("token_bucket", "moment"),
     ("line_limit", "moment"),
     ("line_limit", "token_bucket"),
@@ -279,6 +282,7 @@ PURE_OUTSIDE = {
     **{room: ("attrs", "automat") for room, row in ROOMS.items() if row.pure},
     # What decodes bodies stands behind an interface, since others may add to it.
     "decoding": ("attrs", "dpkt", "zope"),
+    "bounded_evaluation": ("jmespath",),
     "bridge": ("attrs", "jmespath"),
 }
 """What a pure room may import beside the standard library."""

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from twisted.internet.address import IPv4Address
 
-from msmq.control.server.messages.bounded_evaluation import BoundedInterpreter
+from msmq.bounded_evaluation import BoundedInterpreter
 from msmq.control.server.resources.message_filter import MessageFilter
 from msmq.manager.applications.targets import own_queue
 from msmq.queues.arriving.message import Delivery

@@ -10,8 +10,8 @@ import jmespath
 from jmespath.exceptions import JMESPathError
 from jmespath.functions import Functions
 
+from msmq.bounded_evaluation import BoundedInterpreter
 from msmq.control.protocol.refusals import invalid
-from msmq.control.server.messages.bounded_evaluation import BoundedInterpreter
 from msmq.quoting import quoted
 from msmq.spelling import closest
 

@@ -1,4 +1,6 @@
-"""Evaluation of a JMESPath expression with a limit on its cost, since callers that may only read state it.
+"""Evaluation of a JMESPath expression with a limit on its cost.
+
+Callers that may only read state such expressions, and those of a route apply to what any sender has written.
 
 The length of an expression bounds nothing: each C{join} in another one, and each projection of a projection,
 multiplies the length of what is there. A value may have the same part many times, so a comparison or a text
