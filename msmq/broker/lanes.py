@@ -25,7 +25,7 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 
 
 @attrs.define(eq=False)
-class DrainedQueue:
+class ProcessedQueue:
     """A queue whose messages are processed.
 
     @ivar is_kept: look for it again after it was deleted, since the broker declares it.
@@ -55,7 +55,7 @@ class TakenMessage:
     @ivar outcome: an outcome that could not be stored and is applied again, without processing it again.
     """
 
-    queue: DrainedQueue
+    queue: ProcessedQueue
     reservation: IReservation
     message: ReceivedMessage
     outcome: Outcome | None = None

@@ -1,4 +1,4 @@
-"""A broker inside a server: its queues, the drain that processes them, and the limit on waiting messages."""
+"""A broker inside a server: its queues, what processes their messages, and the limit on waiting ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from msmq.broker.arguments import DeclaredQueue
-from msmq.broker.drain import Drain, Handler
+from msmq.broker.processor import Handler, MessageProcessor
 from msmq.broker.sessions import BrokerSession
 from msmq.errors import MsmqError
 from msmq.interfaces.clock import IClock
@@ -91,9 +91,9 @@ class BrokerProgram:
         self._backlog = backlog
         self._reactor = reactor
         self._clock = clock
-        self._drain: Drain | None = None
+        self._processor: MessageProcessor | None = None
         # The one that waits for the messages in process, if any.
-        self._ending: Drain | None = None
+        self._ending: MessageProcessor | None = None
         self._created = 0
         self._creating = DeferredLock()
         # Queues of messages that have arrived, by their identifiers.
@@ -118,7 +118,7 @@ class BrokerProgram:
         self.manager = manager
         self._known.clear()
         self._found.clear()
-        self._drain = Drain(
+        self._processor = MessageProcessor(
             manager, self._broker, self._concurrency, self._reactor, self._clock, self._finished
         )
         if self._declared is None:
@@ -127,7 +127,7 @@ class BrokerProgram:
             return
         for declared in self._declared:
             await self._declare(manager, declared)
-            self._drain.add(declared.path, is_kept=True)
+            self._processor.add(declared.path, is_kept=True)
         others = [
             summary.path
             for summary in manager.inspection.queues()
@@ -142,17 +142,17 @@ class BrokerProgram:
 
     def begin(self) -> None:
         """Process messages."""
-        if self._drain is not None and not self._is_paused:
-            self._drain.resume()
+        if self._processor is not None and not self._is_paused:
+            self._processor.resume()
 
     async def _end(self) -> None:
         if self._recheck is not None:
             self._recheck.cancel()
             self._recheck = None
-        if self._drain is not None:
-            drain, self._drain = self._drain, None
-            self._ending = drain
-            await drain.stop()
+        if self._processor is not None:
+            processor, self._processor = self._processor, None
+            self._ending = processor
+            await processor.stop()
             self._ending = None
         self._release_held()
 
@@ -165,43 +165,43 @@ class BrokerProgram:
     @property
     def is_prepared(self) -> bool:
         """Whether it is between L{prepare} and L{end}."""
-        return self._drain is not None
+        return self._processor is not None
 
     def others_ended(self) -> Deferred[None] | None:
         """See L{MessagesInProcess.others_ended<msmq.broker.in_process.MessagesInProcess.others_ended>}."""
-        drain = self._drain or self._ending
-        return None if drain is None else drain.others_ended()
+        processor = self._processor or self._ending
+        return None if processor is None else processor.others_ended()
 
     def pause(self) -> None:
         """Process no further messages; they are accepted and stored."""
         self._is_paused = True
-        if self._drain is not None:
-            self._drain.pause()
+        if self._processor is not None:
+            self._processor.pause()
 
     def resume(self) -> None:
         """Process messages again."""
         self._is_paused = False
-        if self._drain is not None:
+        if self._processor is not None:
             if self._declared is None:
                 self._follow_all()
-            self._drain.resume()
+            self._processor.resume()
 
     # Queues
 
     def _paths(self) -> set[str]:
-        return set() if self._drain is None else set(self._drain.paths)
+        return set() if self._processor is None else set(self._processor.paths)
 
     def _follow_all(self) -> None:
         """Process every private queue that exists."""
-        assert self.manager is not None and self._drain is not None, "it is prepared"
+        assert self.manager is not None and self._processor is not None, "it is prepared"
         for summary in self.manager.inspection.queues():
             if summary.type == "private" and not _is_reserved(summary.path):
-                self._drain.add(summary.path, is_kept=False)
+                self._processor.add(summary.path, is_kept=False)
 
     def _follow_created(self, queue: Queue) -> None:
         """Process a private queue that was created by a message, an application or an operator."""
-        if self._drain is not None and not _is_reserved(queue.definition.path):
-            self._drain.add(queue_path(queue), is_kept=False)
+        if self._processor is not None and not _is_reserved(queue.definition.path):
+            self._processor.add(queue_path(queue), is_kept=False)
 
     async def _declare(self, manager: QueueManagerService, declared: DeclaredQueue) -> None:
         queue = manager.model.find(parse_path_name(declared.path))
@@ -221,7 +221,7 @@ class BrokerProgram:
 
         Only peers whose unauthenticated messages are accepted cause queues to be created.
         """
-        if self._declared is not None or self.manager is None or self._drain is None:
+        if self._declared is not None or self.manager is None or self._processor is None:
             return {}
         missing: dict[str, bool] = {}
         may_create = self._created < ON_DEMAND and self.manager.trusts(address)
@@ -236,7 +236,7 @@ class BrokerProgram:
                 if identifier not in self._known and not queue.is_system:
                     self._known.add(identifier)
                     if not _is_reserved(queue.definition.path):
-                        self._drain.add(queue_path(queue), is_kept=False)
+                        self._processor.add(queue_path(queue), is_kept=False)
             elif may_create and (path := self._path_on_demand(message)) is not None:
                 missing.setdefault(path, message.is_transactional)
         return missing
@@ -270,7 +270,7 @@ class BrokerProgram:
 
     async def _create_queues(self, missing: Mapping[str, bool]) -> None:
         for path, is_transactional in missing.items():
-            if self.manager is None or self._drain is None or self._created >= ON_DEMAND:
+            if self.manager is None or self._processor is None or self._created >= ON_DEMAND:
                 return
             self._created += 1
             try:
@@ -281,8 +281,8 @@ class BrokerProgram:
                     # The message is refused as one for a queue that does not exist.
                     self.log.warn("a queue was not created for a message: {error}", error=error)
                 continue
-            if self._drain is not None:
-                self._drain.add(path, is_kept=False)
+            if self._processor is not None:
+                self._processor.add(path, is_kept=False)
 
     # Back-pressure
 
@@ -293,9 +293,11 @@ class BrokerProgram:
 
     def _waiting(self) -> int:
         """The messages in the queues of the broker, those in process included."""
-        if self._drain is None or self.manager is None:
+        if self._processor is None or self.manager is None:
             return 0
-        return sum(queue.message_count for queue in map(self._queue, self._drain.paths) if queue is not None)
+        return sum(
+            queue.message_count for queue in map(self._queue, self._processor.paths) if queue is not None
+        )
 
     def _queue(self, path: str) -> Queue | None:
         """The queue of a path; C{None} if it was deleted."""
@@ -309,7 +311,7 @@ class BrokerProgram:
         false after L{LONGEST_HOLD} seconds.
         """
         held: Deferred[bool] = Deferred()
-        if self._drain is None:
+        if self._processor is None:
             held.callback(True)
             return held
         self._held[held] = self._reactor.seconds() + LONGEST_HOLD

@@ -83,7 +83,7 @@ class Outbox:
     """Numbers messages, builds their packets, and puts them into local or outgoing queues.
 
     @param signer: adds sender identifiers to packets, and signs them.
-    @param answer_room: the limits on outgoing queues that are created for names that a peer chose.
+    @param peer_queues: the limits on outgoing queues that are created for names that a peer chose.
     @param final_acks: the FinalAcks of transactional messages.
     @param send_insecure: [MS-MQQB] 3.1.7.15 SendInsecureNacks: whether negative acknowledgements that would
         reveal which queues exist are sent.
@@ -98,7 +98,7 @@ class Outbox:
         performer: Performer,
         destinations: Destinations,
         signer: Signer,
-        answer_room: PeerQueueLimits,
+        peer_queues: PeerQueueLimits,
         final_acks: FinalAcks,
         *,
         send_insecure: bool,
@@ -107,7 +107,7 @@ class Outbox:
         self._destinations = destinations
         self._send_insecure = send_insecure
         self._signer = signer
-        self._answer_room = answer_room
+        self._peer_queues = peer_queues
         self._final_acks = final_acks
         self._waiting = WaitingResults(performer, lambda results: self._batch(results).store())
         self.acknowledgements: Counter[str] = Counter()
@@ -413,7 +413,7 @@ class Outbox:
         model = self._performer.model
         if view.is_transactional:
             final_ack = self._final_acks.final_ack(view, message_class, is_refusal, only_at)
-            if final_ack is not None and self._answer_room.make(
+            if final_ack is not None and self._peer_queues.make(
                 final_ack[0], view.source_queue_manager, only_at
             ):
                 name, packet = final_ack
@@ -430,7 +430,7 @@ class Outbox:
                 yield from self.build([target], [answer.message])[1]
 
     def _require_room(self, name: FormatName, source: bytes) -> None:
-        if not self._answer_room.make(name, source, None):
+        if not self._peer_queues.make(name, source, None):
             raise MQError(
                 Status.MQ_ERROR_INSUFFICIENT_RESOURCES,
                 "the limit on outgoing queues, in total or on behalf of one host, is reached",

@@ -49,20 +49,20 @@ class Forwarding:
         performer: Performer,
         role: RoutingRole,
         trusted_peers: TrustedPeers,
-        answer_room: PeerQueueLimits,
+        peer_queues: PeerQueueLimits,
         connectors: Connectors,
     ) -> None:
         """Create the part; it forwards while this queue manager is a routing server.
 
         @param role: whether this queue manager is a routing server.
         @param trusted_peers: the addresses whose failed messages become dead letters here (reading 64).
-        @param answer_room: the limits on outgoing queues created on behalf of peers.
+        @param peer_queues: the limits on outgoing queues created on behalf of peers.
         @param connectors: determine whether a message may be for a connector queue.
         """
         self._performer = performer
         self._trusted_peers = trusted_peers
         self._role = role
-        self._answer_room = answer_room
+        self._peer_queues = peer_queues
         self._connectors = connectors
 
     @property
@@ -80,7 +80,7 @@ class Forwarding:
         obstacle = route_obstacle(
             message,
             is_enterprise_unknown=self._connectors.is_undecided,
-            has_room=lambda: self._answer_room.make(name, message.source_queue_manager, address),
+            has_room=lambda: self._peer_queues.make(name, message.source_queue_manager, address),
         )
         if obstacle is not None:
             return obstacle

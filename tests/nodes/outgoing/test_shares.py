@@ -151,7 +151,7 @@ class AnswerTests(SharesTestCase):
     def test_stored_names_are_limited(self) -> None:
         """Names for which no queue is created are removed after some time."""
         work: Any = self.beta.service._work
-        room = work.answer_room
+        room = work.peer_queues
         for number in range(100):
             self.assertTrue(room.make(PublicFormatName(UUID(int=number)), GAMMA.bytes_le))
         self.assertLessEqual(len(room._hosts), 16)

@@ -14,7 +14,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from msmq.broker.in_process import MessagesInProcess, Processing
-from msmq.broker.lanes import AHEAD, MOST_BYTES, MOST_PARKED, DrainedQueue, Lane, TakenMessage
+from msmq.broker.lanes import AHEAD, MOST_BYTES, MOST_PARKED, Lane, ProcessedQueue, TakenMessage
 from msmq.broker.outcomes import Acceptance, Deferral, Outcome, Rejection, later
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.clock import IClock
@@ -44,7 +44,7 @@ _GONE: Final = (Status.MQ_ERROR_QUEUE_DELETED, Status.MQ_ERROR_QUEUE_NOT_FOUND)
 
 
 class Handler(Protocol):
-    """The part of a broker that a drain calls."""
+    """The part of a broker that the processor calls."""
 
     def message_received(self, message: ReceivedMessage) -> Coroutine[Any, Any, Outcome]:
         """Process a message."""
@@ -56,7 +56,7 @@ class Handler(Protocol):
         """The key of the messages that are processed in order; C{None} for no order."""
 
 
-class Drain:
+class MessageProcessor:
     """Takes messages out of queues, has them processed, and removes them.
 
     A message is locked while it is processed, and removed when its outcome is known and that is stored; so
@@ -85,7 +85,7 @@ class Drain:
         self._finished = finished
         self._ahead = concurrency if concurrency == 1 else AHEAD * concurrency
         self._slots = Slots(concurrency)
-        self._queues: dict[str, DrainedQueue] = {}
+        self._queues: dict[str, ProcessedQueue] = {}
         self._lanes: dict[Hashable, Lane] = {}
         self._bytes = 0
         # In the order of their failures.
@@ -107,7 +107,7 @@ class Drain:
         @param is_kept: look for it again after it was deleted.
         """
         if path.lower() not in self._queues and not self._is_stopped:
-            queue = self._queues[path.lower()] = DrainedQueue(path, is_kept)
+            queue = self._queues[path.lower()] = ProcessedQueue(path, is_kept)
             self._detach(self._read(queue))
 
     def resume(self) -> None:
@@ -153,7 +153,7 @@ class Drain:
 
     # Reading
 
-    def _may_read(self, queue: DrainedQueue) -> bool:
+    def _may_read(self, queue: ProcessedQueue) -> bool:
         if self._is_stopped:
             return True
         own = self._lanes.get(queue.path)
@@ -170,13 +170,13 @@ class Drain:
         for queue in list(self._queues.values()):
             self._wake_reader(queue)
 
-    def _wake_reader(self, queue: DrainedQueue) -> None:
+    def _wake_reader(self, queue: ProcessedQueue) -> None:
         if queue.reader_waits is not None and self._may_read(queue):
             waiting, queue.reader_waits = queue.reader_waits, None
             waiting.callback(None)
 
-    async def _read(self, queue: DrainedQueue) -> None:
-        """Take messages out of a queue while there may be more, until it is deleted or the drain stops."""
+    async def _read(self, queue: ProcessedQueue) -> None:
+        """Take messages out of a queue while there may be more, until it is deleted or this stops."""
         in_turn = 0
         while True:
             while not self._may_read(queue):
@@ -228,10 +228,10 @@ class Drain:
                     TakenMessage(queue, reservation, attrs.evolve(message, queue=queue.path, attempt=1))
                 )
 
-    async def _reserve(self, queue: DrainedQueue) -> Any:
+    async def _reserve(self, queue: ProcessedQueue) -> Any:
         return await self._messaging.reserve(queue.path)
 
-    def _rest(self, queue: DrainedQueue) -> None:
+    def _rest(self, queue: ProcessedQueue) -> None:
         """Leave a queue alone for a while: neither read nor process its messages.
 
         Otherwise many would be processed whose removal the store refuses.
@@ -366,7 +366,7 @@ class Drain:
         return None
 
     async def _outcome(self, taken: TakenMessage, processing: Processing) -> Outcome | None:
-        """Have a message processed; C{None} if that was not finished when the drain stopped."""
+        """Have a message processed; C{None} if that was not finished when the processor stopped."""
         try:
             return await self._call(processing, self._handler.message_received, taken.message)
         except Exception as error:
@@ -409,7 +409,7 @@ class Drain:
                 # It is gone with its queue, and has an event.
                 return
             if error.status is Status.MQ_ERROR_SERVICE_NOT_AVAILABLE:
-                # The queue manager has stopped before the drain.
+                # The queue manager has stopped before the processor.
                 self._is_stopped = True
             if not self._is_stopped:
                 self.log.warn(
@@ -449,7 +449,7 @@ class Drain:
             )
 
     async def _sleep(self, seconds: float) -> None:
-        """Wait, but not longer than the drain runs."""
+        """Wait, but not longer than the processor runs."""
         if self._is_stopped:
             return
         sleeping: Deferred[None] = deferLater(self._reactor, seconds)

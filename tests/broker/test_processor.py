@@ -15,8 +15,8 @@ from twisted.internet.task import deferLater
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.broker.broker import Broker
-from msmq.broker.drain import AT_ONCE
 from msmq.broker.outcomes import Outcome, accept, later, reject
+from msmq.broker.processor import AT_ONCE
 from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.interfaces.session import ISession
 from msmq.interfaces.storage import StorageError
