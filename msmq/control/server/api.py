@@ -42,13 +42,13 @@ from msmq.control.server.resources.message_changes import MessageChangeResources
 from msmq.control.server.resources.messages import MessageResources
 from msmq.control.server.resources.outgoing import OutgoingResources
 from msmq.control.server.resources.queues import QueueResources
+from msmq.control.server.resources.send_receive import SendReceiveResources
 from msmq.control.server.resources.server import ServerResources
 from msmq.control.server.resources.services.archive import ArchiveResources
 from msmq.control.server.resources.services.drains import DrainResources
 from msmq.control.server.resources.services.shadows import ShadowResources
 from msmq.control.server.resources.stored_rows import StoredRowResources
 from msmq.control.server.resources.transactions import TransactionResources
-from msmq.control.server.resources.transfers import TransferResources
 from msmq.control.server.role_check import RoleCheck
 from msmq.control.server.server_configuration import ServerConfiguration
 from msmq.interfaces.archive import IArchive
@@ -92,7 +92,7 @@ def make_api(
         TransactionResources(context),
         DeadLetterGroups(context),
         DeadLetterResources(context),
-        TransferResources(context),
+        SendReceiveResources(context),
         LiveResources(context, figures),
         BridgeResources(context, bridges),
         DrainResources(context),

@@ -31,7 +31,7 @@ _GET_DEPRECATED: Final = b"@1796083200"
 """The header of a GET that receives: since 2026-12-01 (RFC 9745)."""
 
 
-class TransferResources:
+class SendReceiveResources:
     """Sending to destinations, and receiving from queues."""
 
     app = Klein()
