@@ -136,6 +136,11 @@ def numbered_packet(body: bytes = b"", *, message_id: int | None = None, **kwarg
     return user_packet(body, message_id=next(_NUMBERS) if message_id is None else message_id, **kwargs)
 
 
+def patched(packet: bytes, offset: int, replacement: bytes) -> bytes:
+    """The packet with other bytes from C{offset} on; its length stays the same."""
+    return packet[:offset] + replacement + packet[offset + len(replacement) :]
+
+
 def with_security(
     packet: bytes,
     security_id: bytes = b"",

@@ -10,7 +10,7 @@ from msmq.decoding.captures import decode, decode_stream
 from msmq.decoding.packet_stream import PacketStream
 from msmq.decoding.records import Record, is_malformed
 from msmq.structures.packet.session_header import SessionHeader
-from tests.builders import user_packet
+from tests.builders import patched, user_packet
 from tests.hostile_packets import benign
 from tests.structures.packet.test_hostile_packets import steps
 from tests.vectors import vector
@@ -21,11 +21,6 @@ SESSION_ACK = vector("mqqb-4.1.8-session-ack")
 USER_MESSAGE = vector("mqqb-4.1.7-user-message")
 HEADER = SessionHeader(9, 0, 0, 1, 0, 64).to_bytes()
 STREAM = ESTABLISH + PARAMETERS + USER_MESSAGE + SESSION_ACK
-
-
-def patched(data: bytes, offset: int, replacement: bytes) -> bytes:
-    """The packet with other bytes from C{offset} on."""
-    return data[:offset] + replacement + data[offset + len(replacement) :]
 
 
 def with_session_header(*, counted: bool) -> bytes:

@@ -13,6 +13,7 @@ from msmq.structures.internal.final_ack import FinalAck
 from msmq.structures.internal.order_ack import OrderAck
 from msmq.structures.internal.order_queue import AckEnvelope, is_for_order_queue
 from msmq.wire.guid import NULL_GUID
+from tests.builders import patched
 from tests.vectors import ACCEPTOR as BETA
 from tests.vectors import INITIATOR as ALPHA
 from tests.vectors import vector
@@ -34,11 +35,6 @@ def order_ack(envelope: AckEnvelope = BY_GUID) -> bytes:
 
 def final_ack(message_class: int, envelope: AckEnvelope = BY_GUID) -> bytes:
     return FinalAck(envelope, message_class, SEQUENCE, 1, 0, BETA, 9).to_bytes()
-
-
-def patched(data: bytes, offset: int, replacement: bytes) -> bytes:
-    """The packet with other bytes from C{offset} on."""
-    return data[:offset] + replacement + data[offset + len(replacement) :]
 
 
 class ClassifyTests(SynchronousTestCase):

@@ -16,6 +16,7 @@ from msmq.structures.internal.session_ack import SessionAck
 from msmq.structures.packet.session_header import SessionHeader
 from msmq.structures.packet.user_message import UserMessage
 from msmq.wire.guid import NULL_GUID
+from tests.builders import patched
 from tests.vectors import ACCEPTOR, INITIATOR, vector
 
 EXAMPLES: dict[str, Callable[[bytes], Any]] = {
@@ -44,11 +45,6 @@ packets = st.one_of(
     st.builds(ConnectionParameters, u32, u32, u16, st.booleans()),
     st.builds(SessionAck, session_headers),
 )
-
-
-def patched(data: bytes, offset: int, replacement: bytes) -> bytes:
-    """The packet with other bytes from C{offset} on."""
-    return data[:offset] + replacement + data[offset + len(replacement) :]
 
 
 class ExampleTests(SynchronousTestCase):

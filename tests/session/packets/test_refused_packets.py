@@ -3,6 +3,7 @@
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.session.effects import CloseReason
+from tests.builders import patched
 from tests.session.support import open_acceptor
 from tests.vectors import vector
 
@@ -11,11 +12,6 @@ SESSION_ACK = vector("mqqb-4.1.8-session-ack")
 USER_MESSAGE = vector("mqqb-4.1.7-user-message")
 MESSAGE_CLASS = 138
 """Where MessageClass lies in frame 7."""
-
-
-def patched(data: bytes, offset: int, replacement: bytes) -> bytes:
-    """The packet with other bytes from C{offset} on."""
-    return data[:offset] + replacement + data[offset + len(replacement) :]
 
 
 class RefusedPacketTests(SynchronousTestCase):

@@ -16,6 +16,7 @@ from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.session_header import SessionHeader
 from msmq.structures.packet.transaction_header import TransactionHeader
 from msmq.structures.packet.user_header import UserHeader
+from tests.builders import patched
 from tests.vectors import ACCEPTOR as BETA
 from tests.vectors import INITIATOR as ALPHA
 from tests.vectors import vector
@@ -61,11 +62,6 @@ def order_ack(envelope: AckEnvelope = BY_GUID) -> OrderAck:
 
 def final_ack(envelope: AckEnvelope = BY_GUID, message_class: int = MessageClass.ACK_RECEIVE) -> FinalAck:
     return FinalAck.for_message(envelope, message_class, MESSAGE, TRANSACTION)
-
-
-def patched(data: bytes, offset: int, replacement: bytes) -> bytes:
-    """The packet with other bytes from C{offset} on."""
-    return data[:offset] + replacement + data[offset + len(replacement) :]
 
 
 def parts(data: bytes) -> tuple[bytes, bytes]:

@@ -14,6 +14,7 @@ from msmq.structures.internal.session_ack import SessionAck
 from msmq.structures.packet.base_header import Packet
 from msmq.structures.packet.session_header import SessionHeader
 from msmq.wire.reader import Reader
+from tests.builders import patched
 from tests.vectors import ACCEPTOR, INITIATOR
 
 GUIDS = "d1587355 50919595 4997b6e6 11ea26c6 0789cd43 4c39118f 44459078 909ea0fc"
@@ -45,12 +46,6 @@ START = 100
 """Where packets begin in these tests, so that offsets are those from the beginning of a larger whole."""
 
 
-def patched(data: bytes, offset: int, replacement: str) -> bytes:
-    """The packet with other bytes, in hex, from C{offset} on."""
-    new = bytes.fromhex(replacement)
-    return data[:offset] + new + data[offset + len(new) :]
-
-
 def fault(case: SynchronousTestCase, read: Callable[[Reader], object], data: bytes) -> str:
     """The error of reading bytes that begin at offset 100 of something."""
     return str(case.assertRaises(RemoteProtocolError, read, Reader(data, base=START)))
@@ -70,8 +65,8 @@ class InternalPacketTests(SynchronousTestCase):
     def test_a_user_packet_is_refused_for_its_flag(self) -> None:
         """The error names IN, which distinguishes internal packets, before their type or size."""
         for packet in (ESTABLISH, PARAMETERS, ACK):
-            data = patched(packet.to_bytes(), 2, "03") + bytes(572)
-            data = patched(data, 8, "00010000")
+            data = patched(packet.to_bytes(), 2, b"\x03") + bytes(572)
+            data = patched(data, 8, b"\0\1\0\0")
             self.assertEqual(
                 fault(self, type(packet).read, data),
                 "[MS-MQMQ] 2.2.19.1 BaseHeader.Flags at offset 102: IN is not set",
@@ -80,7 +75,7 @@ class InternalPacketTests(SynchronousTestCase):
     def test_another_packet_type_is_named(self) -> None:
         """The error has the type that was found and the one that was expected."""
         for packet, number, other in ((ESTABLISH, 2, 1), (PARAMETERS, 3, 2), (ACK, 1, 3)):
-            data = patched(packet.to_bytes(), 18, f"{other:02x}")
+            data = patched(packet.to_bytes(), 18, bytes((other,)))
             self.assertEqual(
                 fault(self, type(packet).read, data),
                 f"[MS-MQQB] 2.2.1 InternalHeader.Flags at offset 118: PT {other} is not {number}",
@@ -93,7 +88,7 @@ class InternalPacketTests(SynchronousTestCase):
             (PARAMETERS, 3, 32, 572),
             (ACK, 1, 36, 32),
         ):
-            data = patched(packet.to_bytes(), 8, other.to_bytes(4, "little").hex())
+            data = patched(packet.to_bytes(), 8, other.to_bytes(4, "little"))
             self.assertEqual(
                 fault(self, type(packet).read, data),
                 f"[MS-MQMQ] 2.2.19.1 BaseHeader.PacketSize at offset 108: {other} where PT {number} has"
@@ -103,10 +98,12 @@ class InternalPacketTests(SynchronousTestCase):
     def test_a_session_ack_needs_its_flag(self) -> None:
         """SH announces the SessionHeader of a SessionAck; the other packets have no use for it."""
         self.assertEqual(
-            fault(self, SessionAck.read, patched(ACK.to_bytes(), 2, "0b")),
+            fault(self, SessionAck.read, patched(ACK.to_bytes(), 2, b"\x0b")),
             "[MS-MQMQ] 2.2.19.1 BaseHeader.Flags at offset 102: a SessionAck without SH",
         )
-        self.assertEqual(ConnectionParameters.from_bytes(patched(PARAMETERS.to_bytes(), 2, "1b")), PARAMETERS)
+        self.assertEqual(
+            ConnectionParameters.from_bytes(patched(PARAMETERS.to_bytes(), 2, b"\x1b")), PARAMETERS
+        )
 
     def test_what_cannot_be_sent(self) -> None:
         """The error has the field and the value; the values next to it are sent."""
@@ -132,7 +129,7 @@ class InternalPacketTests(SynchronousTestCase):
             (16, "ffffe1ff"),
             (34, "ffff"),
         ):
-            self.assertEqual(SessionAck.of(patched(data, offset, bits)), ACK)
+            self.assertEqual(SessionAck.of(patched(data, offset, bytes.fromhex(bits))), ACK)
         for offset, bits in (
             (0, "11"),
             (2, "0b"),
@@ -144,7 +141,7 @@ class InternalPacketTests(SynchronousTestCase):
             (18, "02"),
             (18, "11"),
         ):
-            self.assertIsNone(SessionAck.of(patched(data, offset, bits)), (offset, bits))
+            self.assertIsNone(SessionAck.of(patched(data, offset, bytes.fromhex(bits))), (offset, bits))
         for other in (data[:-1], data + b"\0"):
             self.assertIsNone(SessionAck.of(other))
 

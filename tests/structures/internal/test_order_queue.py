@@ -34,7 +34,7 @@ from msmq.structures.packet.transaction_header import TransactionHeader
 from msmq.structures.packet.user_header import UserHeader
 from msmq.wire.guid import NULL_GUID
 from msmq.wire.reader import Reader
-from tests.builders import session_ack, session_header
+from tests.builders import patched, session_ack, session_header
 from tests.vectors import ACCEPTOR as BETA
 from tests.vectors import INITIATOR as ALPHA
 from tests.vectors import vector
@@ -60,11 +60,6 @@ def order_ack(envelope: AckEnvelope = BY_GUID) -> bytes:
 
 def final_ack(message_class: int, envelope: AckEnvelope = BY_GUID) -> bytes:
     return FinalAck(envelope, message_class, SEQUENCE, 5, 3, BETA, 8).to_bytes()
-
-
-def patched(data: bytes, offset: int, replacement: bytes) -> bytes:
-    """The packet with other bytes from C{offset} on."""
-    return data[:offset] + replacement + data[offset + len(replacement) :]
 
 
 def user_packet(user: UserHeader, *, label: str = LABEL, body: bytes = bytes(36), flags: int = 0) -> bytes:

@@ -21,7 +21,7 @@ from msmq.structures.packet.session_header import SessionHeader
 from msmq.structures.packet.user_message import UserMessage
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.reader import Reader
-from tests.builders import ALPHA, BETA, user_packet
+from tests.builders import ALPHA, BETA, patched, user_packet
 from tests.strategies import base_headers
 from tests.structures.three_ways import assert_only_remote_errors, assert_read_three_ways
 from tests.vectors import vector
@@ -53,8 +53,7 @@ def read(data: bytes) -> BaseHeader:
 
 
 def spoilt(offset: int, replacement: bytes, name: str = "mqqb-4.1.7-user-message") -> bytes:
-    data = vector(name)
-    return data[:offset] + replacement + data[offset + len(replacement) :]
+    return patched(vector(name), offset, replacement)
 
 
 class BaseHeaderTests(SynchronousTestCase):
