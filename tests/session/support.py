@@ -112,10 +112,23 @@ class Driven:
         return reasons[0] if reasons else None
 
 
-def open_acceptor(*, window_size: int = 64, direct: bool = True, **kwargs: object) -> Driven:
-    """An accepted session that has finished its handshake with ALPHA."""
+def accepted(**kwargs: object) -> Driven:
+    """A session on a connection that BETA has just accepted: it waits for its initiator."""
     driven = Driven(is_initiator=False, **kwargs)  # type: ignore[arg-type]
     driven.perform(driven.session.accepted(driven.now))
+    return driven
+
+
+def dialled(**kwargs: object) -> Driven:
+    """A session on a connection that ALPHA has just dialled."""
+    driven = Driven(is_initiator=True, **kwargs)  # type: ignore[arg-type]
+    driven.perform(driven.session.connected(driven.now))
+    return driven
+
+
+def open_acceptor(*, window_size: int = 64, direct: bool = True, **kwargs: object) -> Driven:
+    """An accepted session that has finished its handshake with ALPHA."""
+    driven = accepted(**kwargs)
     driven.receive(establish(ALPHA, UUID(int=0) if direct else BETA))
     driven.receive(parameters(window_size=window_size))
     driven.written = b""
@@ -125,9 +138,7 @@ def open_acceptor(*, window_size: int = 64, direct: bool = True, **kwargs: objec
 
 def open_initiator(*, window_size: int = 64, direct: bool = True, **kwargs: object) -> Driven:
     """A dialled session that has finished its handshake with BETA."""
-    expected = None if direct else BETA
-    driven = Driven(is_initiator=True, expected_identifier=expected, **kwargs)  # type: ignore[arg-type]
-    driven.perform(driven.session.connected(driven.now))
+    driven = dialled(expected_identifier=None if direct else BETA, **kwargs)
     driven.receive(establish(ALPHA, BETA, time_stamp=driven.now.milliseconds))
     driven.receive(parameters(window_size=window_size))
     driven.written = b""
@@ -155,7 +166,9 @@ __all__ = [
     "BETA",
     "START",
     "Driven",
+    "accepted",
     "acks",
+    "dialled",
     "establish",
     "open_acceptor",
     "open_initiator",

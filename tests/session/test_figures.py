@@ -14,7 +14,9 @@ from tests.session.support import (
     ALPHA,
     BETA,
     Driven,
+    accepted,
     acks,
+    dialled,
     establish,
     open_acceptor,
     open_initiator,
@@ -23,20 +25,6 @@ from tests.session.support import (
     session_header,
     user_packet,
 )
-
-
-def dialled(**kwargs: object) -> Driven:
-    """An initiator whose connection stands."""
-    driven = Driven(is_initiator=True, **kwargs)  # type: ignore[arg-type]
-    driven.perform(driven.session.connected(driven.now))
-    return driven
-
-
-def accepted(**kwargs: object) -> Driven:
-    """An acceptor that waits for its initiator."""
-    driven = Driven(is_initiator=False, **kwargs)  # type: ignore[arg-type]
-    driven.perform(driven.session.accepted(driven.now))
-    return driven
 
 
 class InitiatorTests(SynchronousTestCase):

@@ -22,21 +22,7 @@ from tests.builders import (
     session_ack,
     user_packet,
 )
-from tests.session.support import START, Driven, open_acceptor, open_initiator
-
-
-def accepting(**kwargs: object) -> Driven:
-    """A session on a connection that was just accepted, at BETA."""
-    driven = Driven(is_initiator=False, **kwargs)  # type: ignore[arg-type]
-    driven.perform(driven.session.accepted(driven.now))
-    return driven
-
-
-def dialling(**kwargs: object) -> Driven:
-    """A session on a connection that was just dialled, by ALPHA."""
-    driven = Driven(is_initiator=True, **kwargs)  # type: ignore[arg-type]
-    driven.perform(driven.session.connected(driven.now))
-    return driven
+from tests.session.support import START, accepted, dialled, open_acceptor, open_initiator
 
 
 class AcceptorTests(SynchronousTestCase):
@@ -48,7 +34,7 @@ class AcceptorTests(SynchronousTestCase):
         When the initiator stays silent, it is closed after 60 seconds (MQQB-3.1.2.1-02,
         MQQB-3.1.2.1-04, MQQB-3.1.6.6-01).
         """
-        driven = accepting()
+        driven = accepted()
         self.assertEqual(driven.session.state, SessionState.WAITING_EC_MSG)
         self.assertEqual(driven.written, b"")
         driven.advance(59.999)
@@ -63,7 +49,7 @@ class AcceptorTests(SynchronousTestCase):
         MQQB-2.2.3.1-05, MQQB-2.2.3.1-07, MQQB-2.2.3.1-13.
         """
         for operating_system, echoed in ((0x0110, 0x0110), (0x0010, 0x0010), (0x0310, 0x0110)):
-            driven = accepting()
+            driven = accepted()
             request = establish(
                 ALPHA, NULL, time_stamp=501140046, operating_system=operating_system, padding=b"\xee" * 512
             )
@@ -75,7 +61,7 @@ class AcceptorTests(SynchronousTestCase):
 
     def test_takes_its_own_identifier_in_the_request(self) -> None:
         """A request for exactly us is accepted (MQQB-2.2.1-07, MQQB-3.1.5.3.1-01)."""
-        driven = accepting()
+        driven = accepted()
         driven.receive(establish(ALPHA, BETA))
         self.assertEqual(driven.take_written(), established(ALPHA, BETA))
 
@@ -84,7 +70,7 @@ class AcceptorTests(SynchronousTestCase):
 
         MQQB-2.2.1-07, MQQB-2.2.1-05, MQQB-3.1.5.3.1-05.
         """
-        driven = accepting()
+        driven = accepted()
         driven.receive(establish(ALPHA, GAMMA))
         self.assertEqual(driven.take_written(), established(ALPHA, BETA, refused=True))
         self.assertEqual(driven.close_reason, CloseReason.REFUSED)
@@ -95,7 +81,7 @@ class AcceptorTests(SynchronousTestCase):
 
     def test_refuses_when_policy_says_so(self) -> None:
         """A queue manager with too many sessions says so in the handshake (MQQB-2.2.1-08)."""
-        driven = accepting(accepts=False)
+        driven = accepted(accepts=False)
         driven.receive(establish(ALPHA))
         self.assertEqual(driven.take_written(), established(ALPHA, BETA, refused=True))
         self.assertEqual(driven.close_reason, CloseReason.REFUSED)
@@ -106,7 +92,7 @@ class AcceptorTests(SynchronousTestCase):
         MQQB-2.2.3.1-09, MQQB-2.2.3.1-10, MQQB-2.2.3.1-11.
         """
         for operating_system in (0x0010, 0x0210, 0x0410, 0xF810):
-            driven = accepting()
+            driven = accepted()
             driven.receive(establish(ALPHA, operating_system=operating_system))
             self.assertEqual(driven.session.state, SessionState.WAITING_CP_MSG)
 
@@ -116,7 +102,7 @@ class AcceptorTests(SynchronousTestCase):
         A recoverable message is acknowledged after the initiator's time for these, any other after half of
         its AckTimeout.
         """
-        driven = accepting()
+        driven = accepted()
         driven.receive(establish(ALPHA))
         driven.take_written()
         driven.receive(parameters(1496, 30000, 8))
@@ -135,7 +121,7 @@ class AcceptorTests(SynchronousTestCase):
 
         MQQB-2.2.2.1-05.
         """
-        driven = accepting()
+        driven = accepted()
         driven.receive(establish(ALPHA))
         driven.take_written()
         driven.receive(parameters(0, 0, 0))
@@ -151,7 +137,7 @@ class AcceptorTests(SynchronousTestCase):
 
         MQQB-3.1.5.4.1-04, MQQB-2.1.1-05.
         """
-        driven = accepting()
+        driven = accepted()
         driven.receive(establish(ALPHA))
         driven.receive(parameters() + user_packet(b"at once"))
         self.assertEqual(driven.session.state, SessionState.OPEN)
@@ -162,7 +148,7 @@ class AcceptorTests(SynchronousTestCase):
 
     def test_restarts_the_initialization_timer_with_its_answer(self) -> None:
         """Each step of the handshake has 60 seconds of its own (MQQB-3.1.2.1-02)."""
-        driven = accepting()
+        driven = accepted()
         driven.advance(59)
         driven.receive(establish(ALPHA))
         driven.advance(59.9)
@@ -172,8 +158,8 @@ class AcceptorTests(SynchronousTestCase):
 
     def test_two_half_open_sessions_expire_on_their_own(self) -> None:
         """Each session has its own timer, and its duration is configured (MQQB-3.1.2.1-03)."""
-        quick = accepting(settings=SessionSettings(session_initialization=2.0))
-        slow = accepting()
+        quick = accepted(settings=SessionSettings(session_initialization=2.0))
+        slow = accepted()
         quick.advance(2)
         slow.advance(2)
         self.assertEqual(quick.close_reason, CloseReason.INITIALIZATION_TIMEOUT)
@@ -185,9 +171,9 @@ class AcceptorTests(SynchronousTestCase):
         MQQB-3.1.5.3-01, MQQB-3.1.5.4-01, MQQB-3.1.5.5-01.
         """
         cases = [
-            ("parameters first", accepting, parameters()),
-            ("acknowledgement first", accepting, session_ack(bytes(16))),
-            ("message first", accepting, user_packet()),
+            ("parameters first", accepted, parameters()),
+            ("acknowledgement first", accepted, session_ack(bytes(16))),
+            ("message first", accepted, user_packet()),
             ("second EC while open", open_acceptor, establish(ALPHA)),
             ("second CP while open", open_acceptor, parameters()),
         ]
@@ -203,13 +189,13 @@ class AcceptorTests(SynchronousTestCase):
 
     def test_closes_on_a_second_establish_connection(self) -> None:
         """A second introduction is an error, before the parameters too."""
-        driven = accepting()
+        driven = accepted()
         driven.receive(establish(ALPHA) + establish(ALPHA))
         self.assertEqual(driven.close_reason, CloseReason.OUT_OF_TURN)
 
     def test_closes_on_an_acknowledgement_before_the_parameters(self) -> None:
         """A SessionAck in WAITING_CP_MSG closes the session (MQQB-3.1.5.5-01)."""
-        driven = accepting()
+        driven = accepted()
         driven.receive(establish(ALPHA) + session_ack(bytes(16)))
         self.assertEqual(driven.close_reason, CloseReason.OUT_OF_TURN)
 
@@ -255,24 +241,24 @@ class InitiatorTests(SynchronousTestCase):
         MQQB-3.1.5.2.3-02, MQQB-3.1.5.2.3-03, MQQB-2.2.3.1-03, MQQB-2.2.3.1-06, MQQB-2.2.3.1-14,
         MQQB-2.1.1-05.
         """
-        driven = dialling()
+        driven = dialled()
         expected = establish(ALPHA, NULL, time_stamp=1_000_000, operating_system=0x0110)
         self.assertEqual(driven.take_written(), expected)
 
     def test_names_whom_it_wants(self) -> None:
         """Toward a private format name the acceptor's GUID is in the request (MQQB-2.2.3.1-03)."""
-        driven = dialling(expected_identifier=BETA)
+        driven = dialled(expected_identifier=BETA)
         self.assertEqual(driven.take_written(), establish(ALPHA, BETA, time_stamp=1_000_000))
 
     def test_says_whether_it_pinged(self) -> None:
         """SE is 0 if a Ping was sent for this session (MQQB-3.1.5.2.3-03, MQQB-2.2.3.1-07)."""
-        driven = dialling(was_pinged=True)
+        driven = dialled(was_pinged=True)
         expected = establish(ALPHA, time_stamp=1_000_000, operating_system=0x0010)
         self.assertEqual(driven.take_written(), expected)
 
     def test_says_whether_it_is_a_server(self) -> None:
         """One setting drives the OS bit (MQQB-2.2.3.1-08)."""
-        driven = dialling(settings=SessionSettings(is_server=True))
+        driven = dialled(settings=SessionSettings(is_server=True))
         expected = establish(ALPHA, time_stamp=1_000_000, operating_system=0x0310)
         self.assertEqual(driven.take_written(), expected)
 
@@ -280,14 +266,14 @@ class InitiatorTests(SynchronousTestCase):
         """A server sets OS and clears RC, a client the other way round (MQQB-2.2.3.1-15)."""
         for is_server, establish_flag, ping_flag in ((True, 0x0200, 0), (False, 0, 1)):
             settings = SessionSettings(is_server=is_server)
-            request = dialling(settings=settings).written
+            request = dialled(settings=settings).written
             ping = PingInitiator(ALPHA, settings).ask("127.0.0.3", START).datagram
             self.assertEqual(int.from_bytes(request[56:58], "little") & 0x0200, establish_flag)
             self.assertEqual(ping[0] & 1, ping_flag)
 
     def test_records_that_it_waits(self) -> None:
         """The state is WAITING_ECR_MSG and the history says InProcess (MQQB-3.1.5.2.3-04)."""
-        driven = dialling()
+        driven = dialled()
         self.assertEqual(driven.session.state, SessionState.WAITING_ECR_MSG)
         self.assertEqual(driven.take(Progress), [Progress(ConnectionProgress.IN_PROCESS)])
 
@@ -296,7 +282,7 @@ class InitiatorTests(SynchronousTestCase):
 
         MQQB-3.1.5.2.3-05, MQQB-3.1.2.1-01, MQQB-3.1.6.6-01.
         """
-        driven = dialling()
+        driven = dialled()
         driven.advance(59.999)
         self.assertIsNone(driven.close_reason)
         driven.advance(0.001)
@@ -307,7 +293,7 @@ class InitiatorTests(SynchronousTestCase):
 
         MQQB-3.1.5.3.2-01, MQQB-3.1.5.3.2-05, MQQB-3.1.5.3.2-06, MQQB-3.1.3.2-09, MQQB-3.1.3.2-12.
         """
-        driven = dialling()
+        driven = dialled()
         driven.take_written()
         driven.effects.clear()
         driven.advance(0.187)
@@ -322,7 +308,7 @@ class InitiatorTests(SynchronousTestCase):
         MQQB-2.2.2.1-02.
         """
         for wait, expected in ((0.0, 500), (59.0, 120000)):
-            driven = dialling()
+            driven = dialled()
             driven.take_written()
             driven.advance(wait)
             driven.receive(establish(ALPHA, BETA, time_stamp=1_000_000))
@@ -330,24 +316,24 @@ class InitiatorTests(SynchronousTestCase):
 
     def test_measures_the_round_trip_over_a_wrap_of_the_clock(self) -> None:
         """Milliseconds since start are taken modulo 2**32 (MQQB-3.1.5.3.2-03)."""
-        driven = dialling()
+        driven = dialled()
         driven.take_written()
         driven.receive(establish(ALPHA, BETA, time_stamp=(1_000_000 - 200) & 0xFFFFFFFF))
         self.assertEqual(driven.take_written(), parameters(1600, 20000, 64))
 
     def test_configured_ack_timeout_is_proposed(self) -> None:
         """AckWaitTimeout comes from configuration (MQQB-3.1.3.2-11)."""
-        driven = dialling(settings=SessionSettings(ack_wait_timeout=30.0))
+        driven = dialled(settings=SessionSettings(ack_wait_timeout=30.0))
         driven.take_written()
         driven.receive(establish(ALPHA, BETA, time_stamp=1_000_000))
         self.assertEqual(driven.take_written(), parameters(500, 30000, 64))
 
     def test_learns_the_peer_behind_a_direct_name(self) -> None:
         """Any identifier is adopted, a null one is not (MQQB-3.1.5.3.2-02)."""
-        driven = dialling()
+        driven = dialled()
         driven.receive(establish(ALPHA, GAMMA))
         self.assertEqual(driven.session.remote_identifier, GAMMA)
-        driven = dialling()
+        driven = dialled()
         driven.receive(establish(ALPHA, NULL))
         self.assertEqual(driven.close_reason, CloseReason.WRONG_PEER)
 
@@ -363,7 +349,7 @@ class InitiatorTests(SynchronousTestCase):
             (establish(ALPHA, BETA, refused=True), CloseReason.REFUSED_BY_PEER, None),
         ]
         for answer, reason, words in cases:
-            driven = dialling(expected_identifier=BETA)
+            driven = dialled(expected_identifier=BETA)
             driven.take_written()
             driven.receive(answer)
             self.assertEqual(driven.close_reason, reason)
@@ -373,7 +359,7 @@ class InitiatorTests(SynchronousTestCase):
 
     def test_records_a_refusal(self) -> None:
         """The connection history says ConnectionRefused."""
-        driven = dialling()
+        driven = dialled()
         driven.effects.clear()
         driven.receive(establish(ALPHA, BETA, refused=True))
         self.assertEqual(driven.take(Progress), [Progress(ConnectionProgress.CONNECTION_REFUSED)])
@@ -383,7 +369,7 @@ class InitiatorTests(SynchronousTestCase):
 
         MQQB-3.1.5.4.2-01, MQQB-3.1.5.4.2-03, MQQB-3.1.2.1-01.
         """
-        driven = dialling()
+        driven = dialled()
         driven.receive(establish(ALPHA, BETA, time_stamp=1_000_000))
         driven.effects.clear()
         driven.receive(parameters(500, 20000, 2))
@@ -395,14 +381,14 @@ class InitiatorTests(SynchronousTestCase):
 
     def test_a_refusal_may_come_with_the_parameters(self) -> None:
         """CS in the second answer closes as well (MQQB-3.1.5.4.2-01)."""
-        driven = dialling()
+        driven = dialled()
         driven.receive(establish(ALPHA, BETA))
         driven.receive(parameters(refused=True))
         self.assertEqual(driven.close_reason, CloseReason.REFUSED_BY_PEER)
 
     def test_a_second_establish_connection_closes(self) -> None:
         """The same answer twice closes the session."""
-        driven = dialling()
+        driven = dialled()
         driven.receive(establish(ALPHA, BETA) * 2)
         self.assertEqual(driven.close_reason, CloseReason.OUT_OF_TURN)
 
@@ -426,7 +412,7 @@ class InitiatorTests(SynchronousTestCase):
 
         MQQB-2.2.1-02, MQQB-2.2.1-10, MQQB-2.2.2.1-04, MQQB-2.2.3.1-12.
         """
-        driven = accepting()
+        driven = accepted()
         request = bytearray(establish(ALPHA))
         request[16:18] = b"\xff\xff"
         request[18:20] = (0x0002 | 0xFFE0).to_bytes(2, "little")
@@ -441,5 +427,5 @@ class InitiatorTests(SynchronousTestCase):
     def test_identifiers_are_in_the_documents_byte_order(self) -> None:
         """GUIDs go out in MS-DTYP order (MQQB-2.2-02)."""
         identifier = UUID("557358D1-9150-9595-4997-B6E611EA26C6")
-        driven = dialling(identifier=identifier)
+        driven = dialled(identifier=identifier)
         self.assertEqual(driven.written[20:36], bytes.fromhex("d1587355509195954997b6e611ea26c6"))

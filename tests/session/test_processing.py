@@ -6,8 +6,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.session.effects import CloseReason
 from msmq.settings import SessionSettings
-from tests.session.support import ALPHA, acks, establish, open_acceptor, parameters, user_packet
-from tests.session.test_handshake import accepting
+from tests.session.support import ALPHA, accepted, acks, establish, open_acceptor, parameters, user_packet
 
 ESTABLISH = establish(ALPHA)
 
@@ -18,7 +17,7 @@ class ProcessingTests(SynchronousTestCase):
     def test_acknowledges_at_intervals(self) -> None:
         """Every half of the negotiated time, with or without news, until the messages are processed."""
         for ack_timeout, interval in ((20_000, 10), (50_000, 25)):
-            driven = accepting(settings=SessionSettings(session_cleanup=1000))
+            driven = accepted(settings=SessionSettings(session_cleanup=1000))
             driven.receive(ESTABLISH)
             driven.receive(parameters(500, ack_timeout, 1))
             driven.receive(user_packet())
@@ -102,7 +101,7 @@ class ProcessingTests(SynchronousTestCase):
 
     def test_only_in_open(self) -> None:
         """Before the handshake is complete, and after the end, there is nothing to acknowledge."""
-        early = accepting()
+        early = accepted()
         late = open_acceptor()
         late.perform(late.session.connection_lost(late.now))
         for driven in (early, late):

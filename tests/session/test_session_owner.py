@@ -14,6 +14,8 @@ from tests.session.support import (
     BETA,
     START,
     Driven,
+    accepted,
+    dialled,
     establish,
     open_acceptor,
     open_initiator,
@@ -22,7 +24,6 @@ from tests.session.support import (
     session_header,
     user_packet,
 )
-from tests.session.test_handshake import accepting, dialling
 
 
 class CallerTests(SynchronousTestCase):
@@ -30,14 +31,14 @@ class CallerTests(SynchronousTestCase):
 
     def test_which_side(self) -> None:
         """The one that opened the connection is the initiator."""
-        self.assertIs(dialling().session.is_initiator, True)
-        self.assertIs(accepting().session.is_initiator, False)
+        self.assertIs(dialled().session.is_initiator, True)
+        self.assertIs(accepted().session.is_initiator, False)
 
     def test_was_open(self) -> None:
         """From the end of the handshake on, also after the end of the session."""
         for make, answers in (
-            (dialling, (establish(ALPHA, BETA), parameters())),
-            (accepting, (establish(ALPHA), parameters())),
+            (dialled, (establish(ALPHA, BETA), parameters())),
+            (accepted, (establish(ALPHA), parameters())),
         ):
             driven = make()
             for answer in answers:
@@ -46,7 +47,7 @@ class CallerTests(SynchronousTestCase):
             self.assertIs(driven.session.was_open, True)
             driven.perform(driven.session.connection_lost(driven.now))
             self.assertIs(driven.session.was_open, True)
-        driven = dialling()
+        driven = dialled()
         driven.perform(driven.session.connection_lost(driven.now))
         self.assertIs(driven.session.was_open, False)
 
@@ -69,7 +70,7 @@ class CallerTests(SynchronousTestCase):
     def test_the_time_of_a_recoverable_acknowledgement_is_negotiated(self) -> None:
         """The acceptor uses the initiator's, within what its settings allow."""
         for proposed, used in ((2000, 2.0), (499, 0.5), (3_600_000, 120.0)):
-            driven = accepting()
+            driven = accepted()
             driven.receive(establish(ALPHA))
             driven.receive(parameters(proposed, 120_000))
             driven.receive(user_packet(recoverable=True))
@@ -78,14 +79,14 @@ class CallerTests(SynchronousTestCase):
 
     def test_a_window_of_zero_in_the_answer_is_one(self) -> None:
         """The acceptor still gets one message at a time."""
-        driven = dialling()
+        driven = dialled()
         driven.receive(establish(ALPHA, BETA))
         driven.receive(parameters(window_size=0))
         self.assertEqual(driven.session.capacity, 1)
 
     def test_the_error_of_an_unexpected_packet(self) -> None:
         """It says which packet came in which state, and where the packet says so."""
-        driven = accepting()
+        driven = accepted()
         driven.receive(session_ack(bytes(16)))
         [closed] = driven.take(Closed)
         assert isinstance(closed, Closed) and closed.error is not None
@@ -119,7 +120,7 @@ class CallerTests(SynchronousTestCase):
 
     def test_a_message_begins_to_arrive(self) -> None:
         """Before the handshake is complete that closes the session, and later it does nothing."""
-        for make, state in ((dialling, "WAITING_ECR_MSG"), (accepting, "WAITING_EC_MSG")):
+        for make, state in ((dialled, "WAITING_ECR_MSG"), (accepted, "WAITING_EC_MSG")):
             driven = make()
             driven.perform(driven.session.user_message_before_open(driven.now))
             [closed] = driven.take(Closed)
@@ -144,5 +145,5 @@ class CallerTests(SynchronousTestCase):
     def test_the_window_before_the_handshake(self) -> None:
         """It is that of the settings, until the peer states its own."""
         for window in (10, 64, 100):
-            driven = accepting(settings=SessionSettings(window_size=window))
+            driven = accepted(settings=SessionSettings(window_size=window))
             self.assertEqual(driven.session.statistics.window, window)
