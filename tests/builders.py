@@ -82,6 +82,13 @@ def session_ack(header: bytes) -> bytes:
     return base_header(0x001B, 36) + struct.pack("<HH", 0, 0x0001) + header
 
 
+def direct_name(text: str) -> bytes:
+    """[MS-MQMQ] 2.2.18.1.5.2 a DirectQueueFormatName, padded to four bytes; lone surrogates are kept."""
+    encoded = (text + "\0").encode("utf-16-le", "surrogatepass")
+    name = struct.pack("<H", len(encoded)) + encoded
+    return name + b"\0" * (-len(name) % 4)
+
+
 def user_packet(
     body: bytes = b"",
     *,
@@ -105,9 +112,7 @@ def user_packet(
     """
     flags = 0x00200000 | user_flags | (0x20 if recoverable else 0)
     if private_number is None:
-        text = (destination + "\0").encode("utf-16-le", "surrogatepass")
-        name = struct.pack("<H", len(text)) + text
-        name += b"\0" * (-len(name) % 4)
+        name = direct_name(destination)
         flags |= 7 << 10
     else:
         name = struct.pack("<I", private_number)

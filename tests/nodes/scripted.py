@@ -26,6 +26,7 @@ from tests.builders import (
     GAMMA,
     NULL,
     base_header,
+    direct_name,
     establish,
     parameters,
     session_ack,
@@ -351,13 +352,13 @@ def transactional(
         0x00200000 | user_flags | (0x00100000 if is_transactional else 0) | (0x20 if is_recoverable else 0)
     )
     if queue_manager is None:
-        name = _direct(destination)
+        name = direct_name(destination)
         flags |= 7 << 10
     else:
         name = struct.pack("<I", number)
         flags |= 3 << 10
     if admin:
-        name += _direct(admin)
+        name += direct_name(admin)
         flags |= 7 << 13
     to_reach, to_be_received, sent_time = times
     user = source.bytes_le + (queue_manager or NULL).bytes_le
@@ -374,19 +375,13 @@ def transactional(
     return base + user + transaction + properties + (header or b"")
 
 
-def _direct(text: str) -> bytes:
-    encoded = (text + "\0").encode("utf-16-le")
-    name = struct.pack("<H", len(encoded)) + encoded
-    return name + b"\0" * (-len(name) % 4)
-
-
 def acknowledgement(
     message_class: int, body: bytes, *, target: UUID = ALPHA, source: UUID = GAMMA, direct: str = ""
 ) -> bytes:
     """[MS-MQQB] 2.2.4 and 2.2.5 an OrderAck or a FinalAck, from the byte layouts alone."""
     recoverable = 0 if message_class == ORDER_ACK else 0x20
     flags = 0x00200000 | recoverable | (7 if direct else 3) << 10
-    name = _direct(f"{direct}\\PRIVATE$\\order_queue$") if direct else struct.pack("<I", 4)
+    name = direct_name(f"{direct}\\PRIVATE$\\order_queue$") if direct else struct.pack("<I", 4)
     address = NULL if direct else target
     user = source.bytes_le + address.bytes_le
     user += struct.pack("<IIII", 0xFFFFFFFF, 6, 7, flags) + name

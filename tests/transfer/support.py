@@ -20,7 +20,7 @@ from msmq.transfer.incoming_streams import IncomingStreams, OwedOrderAck
 from msmq.transfer.outgoing_stream import OutgoingStream
 from msmq.transfer.outgoing_streams import OutgoingStreams
 from msmq.transfer.stream_changes import Transmission
-from tests.builders import ALPHA, BETA, NULL, base_header
+from tests.builders import ALPHA, BETA, NULL, base_header, direct_name, user_packet
 
 START = Moment(1000.0, 1_700_000_000.0)
 SETTINGS = SessionSettings()
@@ -46,9 +46,7 @@ def transactional_packet(
     """
     flags = 0x00300020 | user_flags
     if private_number is None:
-        text = (destination + "\0").encode("utf-16-le")
-        name = struct.pack("<H", len(text)) + text
-        name += b"\0" * (-len(name) % 4)
+        name = direct_name(destination)
         flags |= 7 << 10
     else:
         name = struct.pack("<I", private_number)
@@ -62,6 +60,16 @@ def transactional_packet(
     properties += b"\0" * (-len(properties) % 4)
     size = 16 + len(user) + len(transaction) + len(properties)
     return base_header(0, size) + user + transaction + properties
+
+
+def express(message_id: int, source: UUID = ALPHA) -> UserMessageView:
+    """An express message."""
+    return UserMessageView(user_packet(message_id=message_id, source=source))
+
+
+def recoverable(message_id: int, source: UUID = ALPHA) -> UserMessageView:
+    """A recoverable message in no transaction."""
+    return UserMessageView(user_packet(recoverable=True, message_id=message_id, source=source))
 
 
 def for_several_queues(packet: bytes) -> bytes:

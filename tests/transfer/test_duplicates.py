@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from uuid import UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,12 +16,8 @@ from msmq.settings import SessionSettings
 from msmq.structures.packet.user_message_view import UserMessageView, views_of
 from msmq.transfer import duplicates
 from msmq.transfer.duplicates import PREFIX, DuplicateHistory
-from tests.builders import ALPHA, GAMMA, user_packet
-from tests.transfer.support import SETTINGS, START, for_several_queues, transactional_packet
-
-
-def recoverable(message_id: int, source: UUID = ALPHA) -> UserMessageView:
-    return UserMessageView(user_packet(recoverable=True, message_id=message_id, source=source))
+from tests.builders import GAMMA, user_packet
+from tests.transfer.support import SETTINGS, START, for_several_queues, recoverable, transactional_packet
 
 
 def run(message_ids: Iterable[int]) -> list[UserMessageView]:

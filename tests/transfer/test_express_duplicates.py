@@ -16,13 +16,9 @@ from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.express_duplicates import ExpressDuplicates, is_recorded
 from msmq.wire.guid import NULL_GUID
 from tests.builders import ALPHA, BETA, GAMMA, user_packet
-from tests.transfer.support import START, for_several_queues
+from tests.transfer.support import START, express, for_several_queues, recoverable
 
 OWN = (NULL_GUID.bytes_le, BETA.bytes_le)
-
-
-def express(message_id: int, source: UUID = ALPHA, *, recoverable: bool = False) -> UserMessageView:
-    return UserMessageView(user_packet(recoverable=recoverable, message_id=message_id, source=source))
 
 
 class RecordedTests(SynchronousTestCase):
@@ -75,7 +71,7 @@ class ExpressDuplicatesTests(SynchronousTestCase):
         """One duplicate, or one message of another kind, changes nothing for the others of its batch."""
         self.start(entries=100, lifetime=100.0)
         self.classify(express(1), express(2))
-        others = express(3), express(4, recoverable=True), express(5, GAMMA)
+        others = express(3), recoverable(4), express(5, GAMMA)
         self.assertEqual(self.classify(*others, express(2)), [False, False, False, True])
         self.assertEqual(self.classify(express(3), express(4), express(5), express(6)), [True] + [False] * 3)
 
@@ -86,7 +82,7 @@ class ExpressDuplicatesTests(SynchronousTestCase):
 
     def test_recoverable(self) -> None:
         """Recoverable messages are passed over: their history is in the store."""
-        self.assertEqual(self.classify(*[express(1, recoverable=True)] * 2), [False, False])
+        self.assertEqual(self.classify(*[recoverable(1)] * 2), [False, False])
         self.assertEqual(len(self.core), 0)
 
     def test_for_another_queue_manager(self) -> None:
@@ -106,7 +102,7 @@ class ExpressDuplicatesTests(SynchronousTestCase):
     def test_taken_back(self) -> None:
         """A message that was not acknowledged is accepted again."""
         self.classify(express(1), express(2))
-        self.core.take_back([express(1), express(3, recoverable=True)])
+        self.core.take_back([express(1), recoverable(3)])
         self.assertEqual(self.classify(express(1), express(2)), [False, True])
 
     def test_lifetime(self) -> None:
@@ -171,7 +167,7 @@ class ExpressDuplicatesTests(SynchronousTestCase):
         self.classify(express(1))
         for seconds, known in ((99.5, 1), (0.5, 1), (99.5, 1), (0.5, 0)):
             self.now = self.now.later(seconds)
-            self.classify(express(1, recoverable=True))
+            self.classify(recoverable(1))
             self.assertEqual(len(self.core), known, self.now)
 
     def test_taken_back_from_an_older_generation(self) -> None:
@@ -218,7 +214,7 @@ class ExpressDuplicatesTests(SynchronousTestCase):
         """A message that has no place here leaves nothing behind by which another one would be dropped."""
         passing = UserMessageView(patch_queue_manager_address(express(2).packet, GAMMA.bytes_le))
         several = UserMessageView(for_several_queues(express(2).packet))
-        for other in (passing, several, express(2, recoverable=True), express(2, GAMMA)):
+        for other in (passing, several, recoverable(2), express(2, GAMMA)):
             self.start(entries=100, lifetime=100.0)
             self.assertEqual(self.classify(express(1), other, peer=None), [False, False])
             self.assertEqual(self.classify(express(2), express(1), peer=None), [False, True])

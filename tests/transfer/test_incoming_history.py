@@ -13,8 +13,7 @@ from msmq.transfer.duplicates import DuplicateHistory
 from msmq.transfer.incoming_history import IncomingHistory
 from msmq.transfer.incoming_stream import Verdict
 from msmq.transfer.incoming_streams import IncomingStreams
-from tests.builders import user_packet
-from tests.transfer.support import SETTINGS, START, transactional_packet
+from tests.transfer.support import SETTINGS, START, express, recoverable, transactional_packet
 
 PEER = "10.0.0.9"
 FIRST = START.unix_seconds << 32 | 1
@@ -22,14 +21,6 @@ FIRST = START.unix_seconds << 32 | 1
 
 def transactional(number: int) -> UserMessageView:
     return UserMessageView(transactional_packet(place=(FIRST, number, number - 1), message_id=100 + number))
-
-
-def recoverable(message_id: int) -> UserMessageView:
-    return UserMessageView(user_packet(recoverable=True, message_id=message_id))
-
-
-def express(message_id: int) -> UserMessageView:
-    return UserMessageView(user_packet(message_id=message_id))
 
 
 class IncomingHistoryTests(SynchronousTestCase):

@@ -11,7 +11,7 @@ from msmq.membership.objects import EnterpriseObject
 from msmq.service.configuration import load
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.packet.user_message_view import UserMessageView
-from tests.builders import BETA, GAMMA, NULL, base_header
+from tests.builders import BETA, GAMMA, NULL, base_header, direct_name
 from tests.nodes.scripted import Heard, ScriptedTestCase
 from tests.nodes.support import Node
 
@@ -20,13 +20,6 @@ POSITIVE_ARRIVAL, POSITIVE_RECEIVE, NEGATIVE_ARRIVAL, NEGATIVE_RECEIVE = 1, 2, 4
 ALL = 0x0F
 ADMIN = "TCP:127.0.0.4\\private$\\admin"
 ORDERS = "TCP:127.0.0.3\\private$\\orders"
-
-
-def direct(text: str) -> bytes:
-    """A DirectQueueFormatName."""
-    encoded = (text + "\0").encode("utf-16-le")
-    name = struct.pack("<H", len(encoded)) + encoded
-    return name + b"\0" * (-len(name) % 4)
 
 
 def asking(
@@ -48,11 +41,11 @@ def asking(
     @param destination: a direct name, or the number of a private queue of BETA's.
     """
     if name is None:
-        name = direct(ADMIN) if kind else b""
+        name = direct_name(ADMIN) if kind else b""
     flags = 0x00200000 | kind << 13 | (0x20 if is_recoverable else 0)
     if isinstance(destination, str):
         flags |= 7 << 10
-        host, target = NULL, direct(destination)
+        host, target = NULL, direct_name(destination)
     else:
         flags |= 3 << 10
         host, target = BETA, struct.pack("<I", destination)
@@ -121,7 +114,7 @@ class DestinationTests(AnswersTestCase):
 
     def test_an_empty_direct_name(self) -> None:
         """No acknowledgement is sent to an empty direct name either (MQQB-3.1.7.15-01)."""
-        self.say(asking(ALL, DIRECT, direct("")))
+        self.say(asking(ALL, DIRECT, direct_name("")))
         self.assertEqual(self.bodies(self.beta, self.path), [b"asks"])
         self.assertEqual(self.reported(), [])
         self.assertEqual(self.waiting(self.beta), 0)

@@ -16,7 +16,7 @@ from msmq.settings import SessionSettings
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.names.format_name import parse_format_name
 from msmq.transfer.source_journaling import SourceJournaling
-from tests.builders import ALPHA, GAMMA, base_header
+from tests.builders import ALPHA, GAMMA, base_header, direct_name
 from tests.nodes.scripted import (
     JOURNAL,
     Heard,
@@ -51,12 +51,12 @@ def admin_ack(
     """
     name = message.destination
     if isinstance(name, str):
-        kind, about = 7, _direct(name)
+        kind, about = 7, direct_name(name)
     else:
         kind, about = 6, owner.bytes_le + struct.pack("<I", name)
     flags = 0x00200000 | (message.user_flags & 0x20) | kind << 16
     if isinstance(admin, str):
-        address, to = bytes(16), _direct(admin)
+        address, to = bytes(16), direct_name(admin)
         flags |= 7 << 10
     else:
         address, to = ALPHA.bytes_le, struct.pack("<I", admin)
@@ -67,12 +67,6 @@ def admin_ack(
     properties += struct.pack("<I", message.message_id)
     properties += struct.pack("<IIIIIIII", 0, 0, 0, 0, 0, 0, 0, 0)
     return base_header(3, 16 + len(user) + len(properties)) + user + properties
-
-
-def _direct(text: str) -> bytes:
-    encoded = (text + "\0").encode("utf-16-le")
-    name = struct.pack("<H", len(encoded)) + encoded
-    return name + b"\0" * (-len(name) % 4)
 
 
 class CutStore(MemoryMessageStore):
