@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msmq.security.keys import KeyRing, make_key
 from msmq.service.data_directory.backup import renew_identity
-from tests.storage.backup.test_backup import BackupTestCase
+from tests.storage.backup.data_directory import BackupTestCase
 
 
 def contents_of(directory: Path) -> dict[str, bytes]:

@@ -6,7 +6,7 @@ import sqlite3
 
 from msmq.service.data_directory.identity import load_identity
 from msmq.storage.backup.backup_file import FILE_NAME
-from tests.storage.backup.test_backup import BackupTestCase
+from tests.storage.backup.data_directory import BackupTestCase
 
 
 class DamagedBackupTests(BackupTestCase):
