@@ -14,7 +14,7 @@ from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.interfaces.session import ISession
 from msmq.net.hooks import HookError
 from msmq.testing import MemoryEstate
-from tests.broker.test_processor import BrokerTestCase, Scripted
+from tests.broker.scripted_broker import BrokerTestCase, Scripted
 
 TO_BETA = "DIRECT=OS:BETA\\private$\\orders"
 
