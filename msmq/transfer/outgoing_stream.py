@@ -86,8 +86,8 @@ class OutgoingStream(Generic[M]):
     _claimed: int = attrs.field(default=0, init=False)
     """The number of an unverified OrderAck, of which less was applied."""
     _is_barred: bool = attrs.field(default=False, init=False)
-    _disputed: int = attrs.field(default=0, init=False)
-    """The number of the active sequence that the receiver has acknowledged before it was sent; or 0."""
+    _is_disputed: bool = attrs.field(default=False, init=False)
+    """The receiver has acknowledged numbers of the active sequence that were not sent."""
     _was_disputed: bool = attrs.field(default=False, init=False)
     _transfer: OutgoingTransferSequence = attrs.field(init=False)
 
@@ -318,7 +318,7 @@ class OutgoingStream(Generic[M]):
                 self._is_barred = True
                 return None
             self._activate(sequence)
-        elif self._disputed:
+        elif self._is_disputed:
             self._is_barred = True
             return None
         is_restored = bool(self._restored) and message in self._restored
@@ -362,8 +362,8 @@ class OutgoingStream(Generic[M]):
         if self._active is not None:
             by_sequence.pop(self._active, None)
         self._active = sequence
-        self._acknowledged = self._highest = self._claimed = self._disputed = 0
-        self.is_moved = self._was_disputed = False
+        self._acknowledged = self._highest = self._claimed = 0
+        self.is_moved = self._is_disputed = self._was_disputed = False
         self._flying.clear()
         by_sequence[sequence] = self
         self._shared.former.discard(self)
@@ -381,12 +381,11 @@ class OutgoingStream(Generic[M]):
         self._transfer.order_ack_received(now)
         if self._active is None or number <= self._acknowledged:
             return AckOutcome()
-        if self._disputed:
-            if number >= self._disputed or not is_verified:
+        if self._is_disputed:
+            if number > self._highest or not is_verified:
                 return AckOutcome()
-            # A receiver that has the disputed number never acknowledges less: that was wrong.
-            self._disputed = 0
-            self._is_barred = False
+            # A receiver that has a number that was not sent never acknowledges less: that was wrong.
+            self._is_disputed = self._is_barred = False
         if number > self._highest and self._shared.identifiers.is_ours(self._active):
             self._shared.ignored["acknowledges messages that were not sent"] += 1
             return AckOutcome()
@@ -400,19 +399,18 @@ class OutgoingStream(Generic[M]):
 
         If that number was not sent although the sequence began since the start, another process has used the
         numbers: this one was resumed from a snapshot, or a copy of it is running. The receiver drops what is
-        sent with them as duplicates. Acknowledgements of that number and later ones are ignored, no more
-        messages of the sequence are sent, and new ones get another sequence, until the receiver acknowledges
-        less.
+        sent with them as duplicates. Until it acknowledges a number that was sent, no more messages of the
+        sequence are sent, and new ones get another sequence.
 
         @return: the first and the last message that is not acknowledged; C{None} if there is none, if the
             acknowledgement is an ordinary one, and after the first time in a sequence.
         """
-        if self._disputed or not self._by_number or self._active is None or number <= self._highest:
+        if self._is_disputed or not self._by_number or self._active is None or number <= self._highest:
             return None
         if not self._shared.identifiers.is_ours(self._active):
             # More may have been sent before the start.
             return None
-        self._disputed = number
+        self._is_disputed = True
         if self._numbering == self._active:
             self._numbering = None
         if self._was_disputed:
@@ -435,7 +433,7 @@ class OutgoingStream(Generic[M]):
             transfer = self._by_message.get(message)
             if transfer is not None:
                 transfer.is_kept = True
-        if self._disputed or self._claimed <= self._acknowledged:
+        if self._is_disputed or self._claimed <= self._acknowledged:
             return AckOutcome()
         return self._acknowledge(self._kept_through(self._claimed), now)
 
@@ -472,7 +470,7 @@ class OutgoingStream(Generic[M]):
     def final_acknowledged(self, number: int, message_id: int, message_class: int) -> AckOutcome[M] | None:
         """A FinalAck of the active sequence; C{None} if it matches no message. [MS-MQQB] 3.1.5.7."""
         transfer = self._by_number.get(number)
-        if transfer is None or transfer.message_id != message_id or self._disputed:
+        if transfer is None or transfer.message_id != message_id or self._is_disputed:
             return None
         self._remove(transfer)
         leaving: AckOutcomeBuilder[M] = AckOutcomeBuilder()

@@ -311,7 +311,7 @@ EVENT_WORDS: Final[Mapping[str, str]] = {
     "cloned": "the identifier of a peer was seen at several addresses",
     "copied": "an operator sent a copy of a message",
     "drained": "a drain sent a message to its destination, with a new identifier",
-    "sequence_passed": "a receiver refuses what a restored store sends, since it has later messages",
+    "sequence_passed": "a receiver refuses what a restored or resumed server sends: it has later messages",
     "shadow_incomplete": "messages were trimmed from the message log before a shadow copied them",
     "shadow_skipped": "a shadow could not copy a message",
     "damaged": "the store found a damaged message, which is in quarantine",

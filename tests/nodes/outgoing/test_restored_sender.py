@@ -241,7 +241,7 @@ class ResumedSenderTests(SenderTestCase):
         sequence = self.sequence()
         self.tell(order_ack(sequence, 5))
         self.put(b"4", b"5", b"6")
-        for number in (5, 5, 6):
+        for number in (5, 6, 4):
             self.tell(order_ack(sequence, number))
         self.tell(final_ack(self.peer.messages[-1]))
         self.assertEqual(self.peer.bodies, [b"1", b"2", b"3"])
