@@ -133,6 +133,27 @@ class WaysTests(SynchronousTestCase):
         self.clock.advance(RETRY)
         self.assertEqual((self.hops(), len(self.router.asked)), (["gA"], 2))
 
+    def test_a_router_that_waits_in_a_callback(self) -> None:
+        """Its answer is late too, though its Deferred was called: waiting callers are notified of it, or of a
+        missing route after a time.
+        """
+        waiting: list[Deferred[Sequence[QueueManager]]] = []
+
+        def next_hops(*_: object) -> Deferred[Sequence[QueueManager]]:
+            waiting.append(Deferred())
+            return succeed(None).addCallback(lambda _: waiting[-1])
+
+        self.patch(ScriptedRouter, "next_hops", next_hops)
+        self.assertEqual(self.hops(), [])
+        waiting[0].callback([machine("gA")])
+        self.assertEqual((self.changes, self.hops()), ([CC], ["gA"]))
+        self.table.changed()
+        self.assertEqual(self.hops(), [])
+        self.clock.advance(PATIENCE)
+        self.assertEqual(len(self.flushLoggedErrors(LocalProtocolError)), 1)
+        self.assertTrue(waiting[1].called)
+        self.assertEqual(self.changes, [CC, CC, CC])
+
     def test_a_stop_before_the_answer(self) -> None:
         """The query is cancelled, and nothing is left in the reactor."""
         self.hops()

@@ -137,13 +137,12 @@ class RouteTable:
         self._asked.add(destination)
         avoided = frozenset(self._avoided) - {destination, self._own}
         generation = self._generation
-        answer = maybeDeferred(self._router.next_hops, self._own, destination, avoided)
+        answer = Deferred.fromCoroutine(self._next_hops(self._router, destination, avoided))
         is_late = has_waited or not answer.called
         if not answer.called:
             self._answers.add(answer)
             answer.addTimeout(PATIENCE, self._reactor, _no_answer)
             answer.addBoth(self._ended, answer)
-        answer.addCallback(self._checked)
 
         def found(hops: tuple[QueueManager, ...]) -> None:
             if generation == self._generation:
@@ -169,6 +168,11 @@ class RouteTable:
         answer.addCallbacks(found, missing).addErrback(
             lambda failure: self.log.failure("a new route could not be applied", failure)
         )
+
+    async def _next_hops(
+        self, router: IRouter, destination: UUID, avoided: frozenset[UUID]
+    ) -> tuple[QueueManager, ...]:
+        return self._checked(await maybeDeferred(router.next_hops, self._own, destination, avoided))
 
     def _ended(self, result: T, answer: Deferred[Any]) -> T:
         self._answers.discard(answer)
