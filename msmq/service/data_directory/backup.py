@@ -55,6 +55,12 @@ RESTORED: Final = "restored"
 """The event that says that a store was restored from a backup."""
 
 
+_BRIDGE: Final = "bridge"
+_REQUESTS: Final = "replies-*.jsonl"
+"""Files of the bridge with the addresses of requests, as earlier versions have them: the original publishes
+the replies. Later versions have these in the store, where L{NewIdentity} leaves them out.
+"""
+
 _UNFINISHED: Final = ".restore-"
 """The beginning of the names of directories in an empty data directory that a restore fills, or has left."""
 
@@ -400,7 +406,9 @@ def _write_files(directory: Path, files: Iterator[BackedUpFile], identifier: UUI
 
 
 def _copy_others(data: Path, temporary: Path) -> None:
-    """Copy what an operator keeps in the data directory, a configuration for example."""
+    """Copy what an operator keeps in the data directory, a configuration for example, and nothing that only
+    the original goes on with.
+    """
     skipped = ("lock", HOST_NAME, "quarantine", _KEYS)
     for path in sorted(data.iterdir()):
         target = temporary / path.name
@@ -408,7 +416,8 @@ def _copy_others(data: Path, temporary: Path) -> None:
         if is_store or path.name in skipped or target.exists():
             continue
         if path.is_dir():
-            shutil.copytree(path, target)
+            left_out = shutil.ignore_patterns(_REQUESTS) if path.name == _BRIDGE else None
+            shutil.copytree(path, target, ignore=left_out)
         elif path.is_file():
             shutil.copy2(path, target)
         else:

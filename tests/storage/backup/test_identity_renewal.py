@@ -128,6 +128,9 @@ class IdentityRenewalTests(BackupTestCase):
         await self.stopped()
         before = self.messages(self.data, ORDERS)
         (self.data / "msmq.toml").write_text("# mine")
+        (self.data / "bridge").mkdir()
+        for name in ("replies-in.jsonl", "notes"):
+            (self.data / "bridge" / name).touch()
         lock = DataLock(self.data)
         lock.acquire()
         renewing = self.deferred(renew_identity(self.data, None, report=lambda rows: None))
@@ -140,6 +143,8 @@ class IdentityRenewalTests(BackupTestCase):
         self.assertEqual((summary.left_out.queues, summary.sections), (1, self.digest(self.data)))
         self.assertEqual(self.messages(self.data, ORDERS), at_beta(before))
         self.assertEqual((self.data / "msmq.toml").read_text(), "# mine")
+        # The original publishes the replies to requests that a bridge of an earlier version has stored.
+        self.assertEqual([each.name for each in (self.data / "bridge").iterdir()], ["notes"])
         assert summary.former is not None
         self.assertEqual(load_identity(summary.former), ALPHA)
 
