@@ -19,6 +19,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 from twisted.web.server import Site
 
+from msmq.bounded_evaluation import BoundedInterpreter
 from msmq.control.protocol.records import CONTENT_TYPE, RecordDecoder, StreamRecord
 from msmq.control.server.factory import make_site
 from msmq.control.server.http.limits import ControlLimits
@@ -45,6 +46,17 @@ DEAD_LETTERS = ".\\system$;deadletter"
 def resource(kind: str, name: str, action: str = "") -> str:
     """The path of one of several resources, C{queues} for example, or of what can be done with it."""
     return f"/v1/{kind}/{quote(name, safe='')}" + (f"/{action}" if action else "")
+
+
+def slow_comparisons(test: SynchronousTestCase, clock: ManualClock) -> None:
+    """Let each comparison of a message with an expression take 0.6 s."""
+    evaluate = BoundedInterpreter.evaluate
+
+    def slow(interpreter: BoundedInterpreter, parsed: Any, value: object) -> Any:
+        clock.reactor.rightNow += 0.6
+        return evaluate(interpreter, parsed, value)
+
+    test.patch(BoundedInterpreter, "evaluate", slow)
 
 
 class Answer:

@@ -14,7 +14,7 @@ from msmq.control.server.http.admission import PERIOD
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.resources.message_search import PAGE
 from tests.control.callers.test_token_check import OTHER, TOKEN, authentication, token_file
-from tests.control.support import ORDERS, Caller, ControlTestCase, resource
+from tests.control.support import ORDERS, Caller, ControlTestCase, resource, slow_comparisons
 
 SHOWN = {"Authorization": f"Bearer {TOKEN}"}
 UPGRADE = {"Connection": "Upgrade", "Upgrade": PROTOCOL, **SHOWN}
@@ -56,9 +56,7 @@ class RevokedTokenTests(ControlTestCase):
         self.assertTrue(caller.transport.disconnecting)
 
     def test_token_of_another_line(self) -> None:
-        """A token stays valid on open connections when another one is removed, also one without a name, which
-        has that of its position.
-        """
+        """A token stays valid on open connections when another one is removed, also one without a name."""
         self.file.write_text(f"{OTHER}\n{TOKEN}\n")
         sending = self.remote("GET", "/v1/send", UPGRADE)
         receiving = self.remote("GET", "/v1/messages", SHOWN, queue=ORDERS)
@@ -207,6 +205,18 @@ class RevokedTokenTests(ControlTestCase):
         caller = self.begun("POST", resource("queues", ORDERS, "messages/move"), json.dumps(wanted).encode())
         self.assertEqual((caller.answer.lines[-1]["error"], caller.answer.lines[-1]["done"]), (DENIED, PAGE))
         self.assertEqual(len(self.bodies()), 1)
+
+    def test_slow_search_of_message_changes(self) -> None:
+        """Messages are not changed that a search finds whose comparisons last for longer than the token."""
+        slow_comparisons(self, self.clock)
+        self.make_queue("other")
+        self.put(b"1", b"2", b"3")
+        wanted = {"where": "body_size > `0`", "queue": ".\\private$\\other"}
+        caller = self.begun("POST", resource("queues", ORDERS, "messages/move"), json.dumps(wanted).encode())
+        for _ in range(10):
+            self.clock.advance(1)
+        self.assert_refused(caller.answer, 403, DENIED, "was removed or has another role")
+        self.assertEqual(self.bodies(), [b"1", b"2", b"3"])
 
     def test_body_that_comes_later(self) -> None:
         """A request is not performed if its token was removed before its body had arrived."""

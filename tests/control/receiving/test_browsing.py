@@ -9,12 +9,11 @@ from urllib.parse import urlencode
 
 from twisted.internet.address import IPv4Address
 
-from msmq.bounded_evaluation import BoundedInterpreter
 from msmq.control.server.resources.message_filter import MessageFilter
 from msmq.manager.applications.targets import own_queue
 from msmq.queues.arriving.message import Delivery
 from msmq.structures.status import MQError
-from tests.control.support import ORDERS, Caller, ControlTestCase, resource
+from tests.control.support import ORDERS, Caller, ControlTestCase, resource, slow_comparisons
 
 MESSAGES = resource("queues", ORDERS, "messages")
 
@@ -52,13 +51,7 @@ class SlowComparisonTests(BrowsingTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        evaluate = BoundedInterpreter.evaluate
-
-        def slow(interpreter: BoundedInterpreter, parsed: Any, value: object) -> Any:
-            self.clock.reactor.rightNow += 0.6
-            return evaluate(interpreter, parsed, value)
-
-        self.patch(BoundedInterpreter, "evaluate", slow)
+        slow_comparisons(self, self.clock)
         self.put(b"1", b"2", b"3")
 
     def asking(self, host: str) -> Caller:

@@ -14,7 +14,7 @@ from msmq.decoding.captures import decode
 from msmq.errors import LocalProtocolError
 from msmq.web.console.pages import message_export
 from tests.control.callers.test_roles import TOKENS
-from tests.control.support import Answer
+from tests.control.support import Answer, slow_comparisons
 from tests.web.console.test_changes import FORM, ChangeTestCase
 from tests.web.support import ORDERS
 
@@ -126,6 +126,19 @@ class MessageExportTests(ChangeTestCase):
         self.clock.advance(2)
         self.assertFalse(b'"199"' in transport.value())
         self.assertTrue(transport.disconnected)
+
+    def test_revoked_token_of_a_slow_search(self) -> None:
+        """A download and a page end with their token also while comparisons of one page of the store last."""
+        slow_comparisons(self, self.clock)
+        where = f"&where={quote('body_size > `0`')}"
+        export, page = self.begin(EXPORT + where), self.begin(f"/messages?queue={quote(ORDERS)}{where}")
+        valid = self.token_file.read_text()
+        self.token_file.write_text(valid.replace(TOKENS[Role.READER], TOKENS[Role.READER][::-1]))
+        for _ in range(20):
+            self.clock.advance(1)
+        self.assertNotIn(b"two", export.value())
+        self.assertTrue(export.disconnected)
+        self.assertEqual(Answer(page.value()).status, 403)
 
     def test_later_messages(self) -> None:
         """A browser that is behind gets the rest when it goes on, without messages that arrived meanwhile."""

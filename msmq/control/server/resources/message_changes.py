@@ -328,9 +328,9 @@ class _MessageChanges:
         page = await self._page(self._selection.after)
         while True:
             # Earlier pages are finished; a moved or removed message is not in the next page.
-            self._stream.check_caller()
             found: list[int] = []
             await self._share.ready()
+            self._stream.check_caller()
             for message in self._search.matching(self._without_later_arrivals(page)):
                 if message is not None and not self._is_refused(message):
                     found.append(message.lookup_id)
@@ -406,6 +406,8 @@ class _MessageChanges:
         await next_reactor_turn(clock)
         await self._stream.drained()
         await self._share.ready()
+        # A page of slow comparisons takes minutes.
+        self._stream.check_caller()
         self._began = clock.seconds()
 
 

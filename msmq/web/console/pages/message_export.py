@@ -143,11 +143,11 @@ class MessageExport:
         last, clock = self._messages.last_sequential, self._context.clock
         after, began = -1, clock.seconds()
         while True:
-            stream.check_caller()
             page = await running(self._inspection.browse(path, after=after, count=PAGE))
             earlier = [each for each in page.messages if each.lookup_id & SEQUENTIAL_MASK <= last]
             is_read = True
             await share.ready()
+            stream.check_caller()
             for message in search.matching(attrs.evolve(page, messages=earlier)):
                 if message is not None:
                     yield message
@@ -159,6 +159,8 @@ class MessageExport:
                 if clock.seconds() - began >= TURN:
                     await next_reactor_turn(clock)
                     await share.ready()
+                    # A page of slow comparisons takes minutes.
+                    stream.check_caller()
                     began = clock.seconds()
             if is_read and page.is_end:
                 return

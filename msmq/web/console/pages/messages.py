@@ -11,6 +11,7 @@ import attrs
 from klein import Klein
 from twisted.web.server import Request
 
+from msmq.control.protocol.refusals import no_longer_admitted
 from msmq.control.server.http.disconnection import next_reactor_turn, running
 from msmq.control.server.http.requests import refuse_rest, take
 from msmq.control.server.messages.properties import number
@@ -153,12 +154,15 @@ class MessagePages:
             page = await running(self._inspection.browse(path, after=after, count=PAGE))
             unreadable |= page.unreadable
             await share.ready()
+            _check(request)
             for message in search.matching(page):
                 if message is not None:
                     messages.append(properties_of(message))
                 if clock.seconds() - began >= TURN:
                     await next_reactor_turn(clock)
                     await share.ready()
+                    # A page of slow comparisons takes minutes.
+                    _check(request)
                     began = clock.seconds()
             looked_at += len(page.messages) + len(page.unreadable)
             after = page.last
@@ -218,3 +222,9 @@ def indented_json(value: object, characters: int) -> str:
         if length >= characters:
             break
     return "".join(parts)[:characters]
+
+
+def _check(request: WebRequest) -> None:
+    """Stop if the caller has lost its role since the request began."""
+    if not request.is_current():
+        raise no_longer_admitted()
