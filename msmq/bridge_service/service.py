@@ -28,6 +28,9 @@ from msmq.structures.status import MQError, Status
 SUSPICION_CHECK: Final = 1.0
 """Seconds between two checks whether a queue manager still may be a clone."""
 
+TIDY_RETRY: Final = 60.0
+"""Seconds until addresses of requests are moved again that the store has refused."""
+
 
 @implementer(IBridges)
 class BridgeService:
@@ -54,6 +57,7 @@ class BridgeService:
         self._is_started = False
         self._reactor = reactor
         self._check: IDelayedCall | None = None
+        self._retry: IDelayedCall | None = None
         settings = _with_common_lifetimes([_with_program(each) for each in settings])
         self.routes: dict[str, OutwardRoute | InwardRoute] = {}
         self._wall = wall
@@ -84,20 +88,26 @@ class BridgeService:
         self._is_started = True
         for replies in self._replies.values():
             replies.load()
-        Deferred.fromCoroutine(self._tidy())
+        self._begin_tidying()
         self._start(list(self.routes.values()))
+
+    def _begin_tidying(self) -> None:
+        self._retry = None
+        Deferred.fromCoroutine(self._tidy())
 
     async def _tidy(self) -> None:
         """Store the addresses of requests where this version does, and remove those of former routes."""
-        # Where that fails, the next request or the next start tries again.
         for replies in self._replies.values():
             if replies.is_moving:
                 with suppress(MQError, OSError):
                     await replies.add(())
         for values in self._values:
             if changes := needless_pages(values, self._replies, self._wall()):
+                # Where that fails, the next start tries again.
                 with suppress(MQError):
                     await values.store(changes)
+        if self._is_started and any(replies.is_moving for replies in self._replies.values()):
+            self._retry = self._reactor.callLater(TIDY_RETRY, self._begin_tidying)
 
     def _start(self, routes: Sequence[OutwardRoute | InwardRoute]) -> None:
         waiting = []
@@ -116,9 +126,10 @@ class BridgeService:
         """Stop the routes: messages in flight return to their sources."""
         if self._is_started:
             self._is_started = False
-            if self._check is not None:
-                self._check.cancel()
-                self._check = None
+            for call in (self._check, self._retry):
+                if call is not None:
+                    call.cancel()
+            self._check = self._retry = None
             # Together: a broker that hangs takes seconds, and there may be many routes to it.
             ends: list[Any] = [Deferred.fromCoroutine(route.stop()) for route in self.routes.values()]
             for _, outcome in await DeferredList(ends, consumeErrors=True):
