@@ -117,6 +117,8 @@ def verdicts(happened: Iterable[Row]) -> list[tuple[int, int, str, str]]:
         line = row["event"] + (f": {row['reason']}" if row["reason"] else "")
         if row["event"] == "expired" and row["class"] == 0xC002:
             found.append((3, row["time"], line, "expired_unread"))
+        elif row["event"] == "purged" and row["queue"] == "system$;journal":
+            found.append((1, row["time"], line, "acknowledged"))
         elif row["event"] == "purged" and (row["queue"] or "").endswith(";journal"):
             found.append((2, row["time"], line, "delivered"))
         elif row["event"] == "purged" and (row["queue"] or "").startswith("system$;"):
@@ -197,6 +199,7 @@ CASES: dict[str, tuple[tuple[str, str | None], list[Row]]] = {
     "was moved away": (("explained", "moved: by hand"), [message(24, "wire")]),
     "its copy in a journal was purged": (("delivered", "purged"), [message(32, "wire")]),
     "its dead letter was purged": (("refused", "refused"), [message(33, "wire")]),
+    "its copy in the source journal was purged": (("acknowledged", "purged"), [message(34, "wire")]),
     "the journal lacks it": (("lost", None), [message(11, "source_journal"), message(21, "journal")]),
     "its copy was erased": (
         ("erased", "erased from log .\\private$\\orders"),
@@ -232,6 +235,7 @@ HAPPENED = [
     event(32, "purged", queue=r"private$\orders;journal", **{"class": 0xC001}),
     event(33, "refused", time=SENT),
     event(33, "purged", queue=r"system$;deadletter", time=SENT + 1, **{"class": 0xC001}),
+    event(34, "purged", queue=r"system$;journal", **{"class": 0xC001}),
 ]
 
 

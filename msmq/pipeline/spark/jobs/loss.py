@@ -50,6 +50,7 @@ FATE_COLUMNS: Final = (
 _BY_HAND: Final = [
     int(each) for each in (MessageClass.NACK_Q_PURGED, MessageClass.NACK_Q_DELETED, MessageClass.NACK_DELETED)
 ]
+_SOURCE_JOURNAL: Final = "system$;journal"
 _REACHED: Final = 0xC000
 """The bits of the classes that refuse a message after it has arrived."""
 
@@ -188,11 +189,13 @@ def _reported(events: DataFrame) -> DataFrame:
         fate, rank = F.when(is_it, record.fate).otherwise(fate), F.when(is_it, record.rank).otherwise(rank)
     is_unread = (fate == EXPIRED) & (F.col("class") == int(MessageClass.NACK_RECEIVE_TIMEOUT))
     fate = F.when(is_unread, EXPIRED_UNREAD).otherwise(fate)
-    # The message of a journal copy was received, and that of a dead letter has an event of its failure.
+    # The message of a journal copy was received, that of a copy in the source journal was accepted by its
+    # next hop, and that of a dead letter has an event of its failure.
     key = _queue_key("queue")
     for is_copy, record in (
         (key.endswith(";journal"), EVENT_RECORDS["received"]),
         (key.startswith("system$;"), EVENT_RECORDS["requeued"]),
+        (key == _SOURCE_JOURNAL, EVENT_RECORDS["handed_over"]),
     ):
         is_purged_copy = is_copy & F.col("event").isin("purged", "deleted")
         fate = F.when(is_purged_copy, record.fate).otherwise(fate)
