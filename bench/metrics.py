@@ -20,6 +20,7 @@ from twisted.internet.task import react as run_reactor
 from msmq.interfaces.archive import NoArchive
 from msmq.interfaces.bridges import NoBridges
 from msmq.interfaces.shadows import NoShadows
+from msmq.manager.administration.metered_store import MeteredStore
 from msmq.queues.arriving.message import Message
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
@@ -71,7 +72,7 @@ async def _measure(reactor: Any, count: int) -> list[tuple[float, float, int]]:
         clock = _Turns()
         exposition = Exposition(
             manager.inspection,
-            Instruments(manager.store, clock),
+            Instruments(MeteredStore(manager.store, clock.seconds)),
             clock,
             windows_names=True,
             archive=NoArchive(),

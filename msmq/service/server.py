@@ -52,6 +52,7 @@ from msmq.interfaces.server_program import IServerProgram
 from msmq.interfaces.session_policy import ISessionPolicy
 from msmq.interfaces.standby import IOwnedStore
 from msmq.interfaces.storage import IMessageStore, StorageError
+from msmq.manager.administration.metered_store import MeteredStore
 from msmq.manager.manager_settings import ORIGINAL
 from msmq.manager.service import QueueManagerService
 from msmq.net.clock import SystemClock
@@ -339,7 +340,8 @@ class Server(StagedService):
         store = self._replacements.store
         if store is None:
             store = make_store(configuration.storage, data, accepts_loss=self._accepts_loss)
-        web = self._measure(store)
+        measured = MeteredStore(store, self._reactor.seconds)
+        web = self._web_endpoint(measured)
         turns = ReactorTurns(
             self._reactor, clock, _no_metric if web is None else web.instruments.turn_seconds.observe
         )
@@ -358,7 +360,7 @@ class Server(StagedService):
         parts = compose(
             configuration,
             identifier,
-            store if web is None else web.store,
+            measured,
             self._reactor,
             shares=DescriptorShares.of(descriptors),
             server=self,
@@ -477,14 +479,14 @@ class Server(StagedService):
         except TokenError as error:
             raise StartError(str(error)) from error
 
-    def _measure(self, store: IMessageStore) -> WebEndpoint | None:
-        """The measurements of the store and the reactor for the web endpoint; C{None} without one."""
+    def _web_endpoint(self, store: MeteredStore) -> WebEndpoint | None:
+        """The web endpoint with the instruments of the store and the reactor; C{None} without one."""
         if self.configuration.listen.web is None:
             return None
         # A server without a web endpoint never imports it.
         from msmq.web.endpoint import WebEndpoint
 
-        return WebEndpoint.around(store, self._reactor)
+        return WebEndpoint.around(store)
 
     async def _listen_for_web(self, endpoint: StreamEndpoint, web: WebEndpoint, parts: ServerParts) -> None:
         if not endpoint.is_loopback and self._authentication is None:

@@ -20,7 +20,7 @@ from msmq.interfaces.archive import IArchive, NoArchive
 from msmq.interfaces.bridges import IBridges, NoBridges
 from msmq.interfaces.decoding import IBodyDecoder
 from msmq.interfaces.shadows import IShadows, NoShadows
-from msmq.interfaces.storage import IMessageStore
+from msmq.manager.administration.metered_store import MeteredStore
 from msmq.manager.service import QueueManagerService
 from msmq.web.access.sessions import BrowserSessions
 from msmq.web.access.web_access import WebAccess
@@ -38,26 +38,21 @@ _T = TypeVar("_T")
 class WebEndpoint:
     """The instruments of a server, and the web site that exports their measurements.
 
-    The store is needed before a server is composed, the site after it.
+    The instruments are created before a server is composed, the site after it.
     """
 
     instruments: Instruments
 
     @classmethod
-    def around(cls, store: IMessageStore, reactor: IReactorTime) -> WebEndpoint:
-        """Measure a store that is not open yet."""
-        return cls(Instruments(store, reactor))
+    def around(cls, store: MeteredStore) -> WebEndpoint:
+        """Observe a store that is not open yet."""
+        return cls(Instruments(store))
 
     @staticmethod
     def prepare() -> None:
         """Compile the pages of the console, and load the decoders of bodies; called in a thread."""
         compile_templates()
         tuple(getPlugins(IBodyDecoder))
-
-    @property
-    def store(self) -> IMessageStore:
-        """The measured store, to use instead of the original."""
-        return self.instruments.store
 
     def site(
         self,

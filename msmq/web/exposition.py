@@ -19,11 +19,11 @@ from msmq.interfaces.bridges import IBridges
 from msmq.interfaces.drains import IDrains
 from msmq.interfaces.security.tls import EndpointCertificate
 from msmq.interfaces.shadows import IShadows
-from msmq.interfaces.storage import IMessageStore, IStoreVerification
+from msmq.interfaces.storage import IStoreVerification
 from msmq.manager.administration.inspection import ManagerInspection
 from msmq.manager.administration.measurements import Measurements, QueueMeasurement
+from msmq.manager.administration.metered_store import MeteredStore
 from msmq.manager.administration.store_summary import summarize_store
-from msmq.web.metered_store import MeteredStore
 from msmq.web.metrics import (
     ARCHIVE_METRICS,
     BRIDGE_METRICS,
@@ -68,18 +68,17 @@ _T = TypeVar("_T")
 
 
 class Instruments:
-    """Instruments of a running server; created before the parts that they wrap.
+    """Instruments of a running server; created before its store opens.
 
-    @ivar store: the message store, measured.
+    @ivar store: the message store, whose commits a histogram observes.
     @ivar turn_seconds: records the delay of due calls of the reactor.
     """
 
-    def __init__(self, store: IMessageStore, reactor: IReactorTime) -> None:
+    def __init__(self, store: MeteredStore) -> None:
         self._verification = IStoreVerification(store, None)
         self.registry = registry = CollectorRegistry()
-        self.store = MeteredStore(
-            store, _histogram(COMMIT_SECONDS, COMMIT_BUCKETS, registry).observe, reactor.seconds
-        )
+        self.store = store
+        store.observe(_histogram(COMMIT_SECONDS, COMMIT_BUCKETS, registry).observe)
         self.turn_seconds = _histogram(TURN_SECONDS, TURN_BUCKETS, registry)
         ProcessCollector(registry=registry)
 

@@ -115,7 +115,7 @@ class ServerPartsTests(TestCase, PluginTestCase):
             pass
 
         clock = ManualClock()
-        store, router, policy = MemoryMessageStore(), ScriptedRouter(), LabelPolicy()
+        store, router, policy = MemoryMessageStore(durable=True), ScriptedRouter(), LabelPolicy()
         directory, access = MemoryDirectory(clock), MemoryAccessControl()
         self.successResultOf(directory.create(EnterpriseObject(name="estate")))
         server = Server(
@@ -129,10 +129,13 @@ class ServerPartsTests(TestCase, PluginTestCase):
         )
         parts = await self.parts_of(server)
         self.assertIsInstance(parts.sessions, Factory)
-        self.assertIs(parts.manager.store, store)
+        await parts.manager.create_queue(".\\private$\\orders")
         status = parts.manager.inspection.status().directory
         self.assertEqual(status.kind, "memory")
         self.assertIsInstance(parts.manager._parts.security.descriptors.access, GuardedAccessControl)
+        await server.stopService()
+        stored = [queue.path for queue in (await store.open()).queues]
+        self.assertIn("private$\\orders", stored)
 
     async def test_gate_and_discovery_of_an_application(self) -> None:
         """A gate decides on addresses; a subclass of the responder observes discovery requests."""

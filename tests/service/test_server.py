@@ -16,6 +16,7 @@ from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublish
 from twisted.trial.unittest import TestCase
 from zope.interface import implementer
 
+from msmq.control.server.alarms.manager_alarms import server_alarms
 from msmq.errors import LocalProtocolError, MsmqError
 from msmq.queues.arriving.message import Message
 from msmq.service.configuration import Overrides, load
@@ -27,6 +28,7 @@ from msmq.service.server import Server
 from msmq.service.server_ports import StartError
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import format_guid
+from tests.control.support import ORDERS, Disk
 from tests.manager.test_route_table import TOPOLOGY, ScriptedRouter
 
 CLOSED = """
@@ -56,6 +58,31 @@ class ServerTests(TestCase):
         overrides = Overrides(name="ALPHA", data=os.fspath(data or self.data), storage="memory")
         configuration = load(path, overrides)
         return Server(configuration, IReactorTime(reactor))
+
+    async def test_failed_commits_without_a_web_endpoint(self) -> None:
+        """A server without C{[listen] web} measures its commits, and has an alarm after one that failed."""
+        path = Path(str(self.mktemp()))
+        path.write_text(CLOSED)
+        disk = Disk()
+        overrides = Overrides(name="ALPHA", data=os.fspath(self.data), storage="memory")
+        server = Server(load(path, overrides), IReactorTime(reactor), store=disk)
+        server.startService()
+        self.addCleanup(server.stopService)
+        await server.started
+        manager = server.manager
+        await manager.create_queue(ORDERS)
+        times = manager.inspection.status().store.commit_times
+        assert times is not None
+        self.assertGreater(times.commits, 0)
+        self.assertEqual(server_alarms(manager.inspection.status(), (), None, ()), [])
+        disk.is_broken = True
+        with self.assertRaises(MsmqError):
+            await manager.create_queue(f"{ORDERS}2")
+        [alarm] = server_alarms(manager.inspection.status(), (), None, ())
+        self.assertEqual(alarm.kind, "store_failed")
+        disk.is_broken = False
+        await manager.create_queue(f"{ORDERS}3")
+        self.assertEqual(server_alarms(manager.inspection.status(), (), None, ()), [])
 
     async def test_router_and_pings_of_an_application(self) -> None:
         """A server takes a router and a ping protocol as it takes a session protocol."""

@@ -17,6 +17,7 @@ from msmq.control.server.server_configuration import NoServerConfiguration, Serv
 from msmq.interfaces.archive import IArchive
 from msmq.interfaces.bridges import IBridges
 from msmq.interfaces.shadows import IShadows
+from msmq.manager.administration.metered_store import MeteredStore
 from msmq.queues.arriving.message import Message
 from msmq.storage.memory import MemoryMessageStore
 from msmq.web.endpoint import WebEndpoint
@@ -67,8 +68,9 @@ class WebTestCase(NodesTestCase):
     def node(self, name: str, identifier: Any, **kwargs: Any) -> Node:
         """ALPHA's store is measured."""
         if name == "ALPHA":
-            self.endpoint = WebEndpoint.around(self.disk, self.clock.reactor)
-            kwargs = {"store": self.endpoint.store, **self.options(), **kwargs}
+            store = MeteredStore(self.disk, self.clock.reactor.seconds)
+            self.endpoint = WebEndpoint.around(store)
+            kwargs = {"store": store, **self.options(), **kwargs}
         else:
             kwargs.setdefault("store", MemoryMessageStore(durable=True))
         return super().node(name, identifier, **kwargs)

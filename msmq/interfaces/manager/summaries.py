@@ -272,7 +272,7 @@ class StoreSummary:
     @ivar bytes: of its files; C{None} if it is not in files, as are the next two.
     @ivar free_bytes: free space in their file system.
     @ivar capacity_bytes: the size of that file system.
-    @ivar commit_times: C{None} if they are not measured, as without C{[listen] web}.
+    @ivar commit_times: C{None} if they are not measured; a server always measures them.
     """
 
     bytes: int | None

@@ -12,9 +12,9 @@ from zope.interface import implementer
 
 from msmq.alarm_limits import OLD
 from msmq.interfaces.storage import IStoreFiles
+from msmq.manager.administration.metered_store import RECENT
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.web.console.pages.overview import ALARMS
-from msmq.web.metered_store import RECENT
 from tests.control.support import Disk
 from tests.nodes.support import Node
 from tests.web.console.test_pages import ELSEWHERE, ConsoleTestCase

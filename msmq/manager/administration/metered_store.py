@@ -18,6 +18,7 @@ from msmq.interfaces.storage import (
     IMessageRuns,
     IMessageStore,
     IStoreFiles,
+    IStoreVerification,
     LogEntry,
     LogExtent,
     StoredEvent,
@@ -36,18 +37,15 @@ RECENT: Final = 600.0
 class MeteredStore:
     """Delegates to a store, and measures each commit from the request to its completion.
 
-    @param observe: records the duration of each successful commit, in seconds.
     @param clock: monotonic seconds.
     @ivar commits: commits that succeeded.
     @ivar failures: commits that failed.
     @ivar failed_at: when the latest commit failed, by C{clock}; C{None} if it succeeded, or there was none.
     """
 
-    def __init__(
-        self, store: IMessageStore, observe: Callable[[float], object], clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, store: IMessageStore, clock: Callable[[], float]) -> None:
         self._store = store
-        self._observe = observe
+        self._observe: Callable[[float], object] | None = None
         # Each with the time of its end.
         self._latest: deque[tuple[float, float]] = deque(maxlen=MEASURED)
         self._clock = clock
@@ -56,9 +54,16 @@ class MeteredStore:
         self.commits = 0
         self.failures = 0
         self.failed_at: float | None = None
-        for interface in (IMessageRuns, IStoreFiles):
+        for interface in (IMessageRuns, IStoreFiles, IStoreVerification):
             if interface.providedBy(store):
                 alsoProvides(self, interface)
+
+    def observe(self, observe: Callable[[float], object]) -> None:
+        """Report each successful commit from now on.
+
+        @param observe: is called with the duration of a commit, in seconds; it replaces the former one.
+        """
+        self._observe = observe
 
     def commit(self, changes: Sequence[Change]) -> Deferred[None]:
         """See L{IMessageStore.commit}."""
@@ -72,7 +77,8 @@ class MeteredStore:
         now = self._clock()
         seconds = now - began
         self._latest.append((now, seconds))
-        self._observe(seconds)
+        if self._observe is not None:
+            self._observe(seconds)
         return result
 
     def _failed(self, failure: Failure) -> Failure:
@@ -98,6 +104,16 @@ class MeteredStore:
         """See L{IStoreFiles.files}; provided if the store is in files."""
         files: Sequence[Path] = IStoreFiles(self._store).files()
         return files
+
+    def verified_bytes(self) -> int:
+        """See L{IStoreVerification.verified_bytes}; provided if the store verifies itself."""
+        count: int = IStoreVerification(self._store).verified_bytes()
+        return count
+
+    def damaged(self) -> int:
+        """See L{IStoreVerification.damaged}; provided if the store verifies itself."""
+        count: int = IStoreVerification(self._store).damaged()
+        return count
 
     def open(self) -> Deferred[Snapshot]:
         """See L{IMessageStore.open}."""
