@@ -46,8 +46,8 @@ class StoreLocation(ABC):
     def is_named(self, text: str) -> bool:
         """Whether the mark of a migration names it.
 
-        A store in its data directory is named by its own name: the directory may have been moved since, or is
-        reached through a symbolic link.
+        A store in its data directory is named by its own name, unless there is another one at C{text}: the
+        directory may have been moved since, or is reached through a symbolic link.
 
         @param text: what L{text} was then.
         """
@@ -294,8 +294,17 @@ def _made(factory: IStorageFactory, location: StoreLocation, accepts_loss: bool)
 
 
 def _is_named(path: Path, data: Path, text: str) -> bool:
-    is_inside = path.parent == data.absolute()
-    return text == str(path) or (is_inside and Path(text).name == path.name)
+    if text == str(path):
+        return True
+    named = Path(text)
+    if path.parent != data.absolute() or named.name != path.name:
+        return False
+    try:
+        return named.samefile(path)
+    except FileNotFoundError:
+        return not named.exists()
+    except OSError:
+        return False
 
 
 def _erase(directory: Path, names: Sequence[str]) -> int:

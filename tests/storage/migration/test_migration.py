@@ -142,6 +142,27 @@ class MovedDirectoryTests(TestCase):
         assert mark is not None
         self.assertEqual((mark.is_finished, mark.other), (True, target.text))
 
+    async def test_a_store_of_another_directory(self) -> None:
+        """One with the same name does not continue the migration, and does not erase what has arrived."""
+        home = Path(self.mktemp()).absolute()
+        one, other = home / "one", home / "other"
+        for directory in (one, other):
+            directory.mkdir(parents=True)
+            await filled(store_location_of("sqlite", directory))
+        source, target = store_location_of("sqlite", one), f"log:{home / 'log'}"
+
+        def report(progress: MigrationProgress) -> None:
+            if progress.step == "retired":
+                raise Interrupted
+
+        begun = migrated(source, store_location_of(target, one), report)
+        await self.assertFailure(Deferred.fromCoroutine(begun), Interrupted)
+        wrong = migrated(store_location_of("sqlite", other), store_location_of(target, other))
+        await self.assertFailure(Deferred.fromCoroutine(wrong), TargetInUse)
+        link = home / "link"
+        link.symlink_to(one)
+        await migrated(store_location_of("sqlite", link), store_location_of(target, link))
+
 
 class MigrationToLogTests(MigrationContract, TestCase):
     """SQLite to the record log."""
