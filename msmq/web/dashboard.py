@@ -8,7 +8,7 @@ import json
 import sys
 from typing import Any, Final
 
-from msmq.web.metrics import ALL_METRICS, INFO, WINDOWS_METRICS, Metric, MetricKind
+from msmq.web.metrics import ALL_METRICS, FORMER_NAMES, INFO, WINDOWS_METRICS, Metric, MetricKind
 
 COLUMNS: Final = 3
 _WIDTH: Final = 24 // COLUMNS
@@ -24,8 +24,12 @@ _UNITS: Final = (
 
 
 def dashboard() -> dict[str, Any]:
-    """One panel for each metric, in the order of the table, except the windows_exporter names."""
-    shown = [metric for metric in ALL_METRICS if metric not in WINDOWS_METRICS and metric is not INFO]
+    """One panel for each metric, in the order of the table, without former and windows_exporter names."""
+    shown = [
+        metric
+        for metric in ALL_METRICS
+        if metric not in WINDOWS_METRICS and metric is not INFO and metric.name not in FORMER_NAMES
+    ]
     return {
         "title": "MSMQ queue managers",
         "uid": "msmq",

@@ -108,6 +108,14 @@ QUEUE_METRICS: Final[Mapping[Metric, Callable[[QueueMeasurement, float], float |
     _counter("msmq_queue_messages_sent_total", "Messages that came into a local queue.", "queue"): (
         lambda queue, now: queue.arrived
     ),
+    _counter("msmq_queue_messages_enqueued_total", "Messages that came into a local queue.", "queue"): (
+        lambda queue, now: queue.arrived
+    ),
+    _counter(
+        "msmq_queue_messages_dequeued_total",
+        "Messages that were received from a local queue, and so removed.",
+        "queue",
+    ): lambda queue, now: queue.received,
     _counter(
         "msmq_poison_messages_total",
         "Messages that were moved to the subqueue poison of a local queue after aborts.",
@@ -187,6 +195,11 @@ ARCHIVE_METRICS: Final[Mapping[Metric, Callable[[ArchiveSummary], float | None]]
     _gauge("msmq_archive_missing", "Entries that were trimmed before they were archived."): (
         lambda archive: archive.missing
     ),
+    _counter(
+        "msmq_archive_missing_total",
+        "Entries that were trimmed before they were archived; absent while the archive is not written.",
+        # The number is 0 until the archive has been read, and would seem to rise after each restart.
+    ): lambda archive: archive.missing if archive.condition == "running" else None,
     _gauge("msmq_archive_free_bytes", "Free space in the file system of the archive."): (
         lambda archive: archive.free_bytes
     ),
@@ -456,3 +469,8 @@ ALL_METRICS: Final = (
     *WINDOWS_METRICS,
 )
 """The whole table, in the order of the exposition."""
+
+FORMER_NAMES: Final = frozenset(
+    {"msmq_queue_messages_sent_total", "msmq_queue_messages_received_total", "msmq_archive_missing"}
+)
+"""Metrics of which the table has the same value under a better name."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
@@ -81,8 +82,10 @@ class QueueMetricsTests(WebTestCase):
         found = self.metrics()
         key = (("queue", ORDERS),)
         self.assertEqual(found["msmq_queue_messages"][key], 2)
-        self.assertEqual(found["msmq_queue_messages_sent_total"][key], 3)
-        self.assertEqual(found["msmq_queue_messages_received_total"][key], 1)
+        for name in ("enqueued", "sent"):
+            self.assertEqual(found[f"msmq_queue_messages_{name}_total"][key], 3)
+        for name in ("dequeued", "received"):
+            self.assertEqual(found[f"msmq_queue_messages_{name}_total"][key], 1)
         self.assertEqual(found["msmq_queue_journal_messages"][key], 1)
         self.assertAlmostEqual(found["msmq_queue_oldest_message_age_seconds"][key], 30, places=3)
         self.assertAlmostEqual(
@@ -359,6 +362,24 @@ class ExpositionTests(WebTestCase):
         text = self.get("/metrics").body
         done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True)
         self.assertEqual((done.returncode, done.stdout + done.stderr), (0, b""))
+
+    def test_missing_entries_of_an_archive_are_a_counter(self) -> None:
+        """It is absent until the archive has been read, so that a restart is no increase."""
+        starting = attrs.evolve(self.archive.state, condition="starting", missing=0)
+        self.patch(self.archive, "state", starting)
+        self.assertIsNone(self.value("msmq_archive_missing_total"))
+        self.archive.state = attrs.evolve(starting, condition="running", missing=7)
+        self.clock.advance(FRESH)
+        self.assertEqual(self.value("msmq_archive_missing_total"), 7)
+        self.assertEqual(self.value("msmq_archive_missing"), 7)
+
+    def test_scraper_that_prefers_openmetrics(self) -> None:
+        """It gets the format 0.0.4, in which a gauge may have the name of a counter without C{_total}."""
+        answer = self.get("/metrics", headers={"Accept": "application/openmetrics-text;version=1.0.0"})
+        self.assertEqual(answer.headers["Content-Type"], "text/plain; version=0.0.4; charset=utf-8")
+        text = answer.body.decode()
+        self.assertIn("# TYPE msmq_archive_rows gauge\n", text)
+        self.assertIn("# TYPE msmq_archive_rows_total counter\n", text)
 
     def test_many_queues_in_slices(self) -> None:
         """A thousand queues are written in slices, each in an iteration of its own, and every one is
