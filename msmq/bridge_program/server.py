@@ -15,6 +15,7 @@ from msmq.bridge_service.queues import IBridgedQueues
 from msmq.bridge_service.service import BridgeService
 from msmq.bridge_service.settings import InwardSettings, OutwardSettings
 from msmq.control.authentication.guess_limit import TokenGuessLimit
+from msmq.control.authentication.roles import Role
 from msmq.control.authentication.token_authentication import TokenAuthentication
 from msmq.control.authentication.token_file import TokenFile
 from msmq.control.authentication.tokens import TokenError
@@ -116,6 +117,8 @@ class BridgeServer(StagedService):
             api=api,
             tokens=tokens,
             is_loopback=endpoint.is_loopback,
+            # A bridge shows its routes, and no messages.
+            anonymous=lambda: Role.READER,
             is_running=lambda: self.bridge is not None,
         )
         port = await self._ports.listen("web", endpoint, site, None)

@@ -34,6 +34,7 @@ from msmq.service.settings import (
     SecuritySettings,
     StorageSharing,
     TimerSettings,
+    WebSettings,
 )
 from msmq.settings import SessionSettings
 from msmq.storage.factory import StorageDescriptionError, make_store
@@ -265,6 +266,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
     "web": {
         "windows_exporter_names": Key(Flag(), False),
         "member_token_file": Key(Text(_file, "a file")),
+        "anonymous": Key(_one_of("reader", "monitor", "none"), _defaults(WebSettings)["anonymous"]),
     },
     "log": {
         "level": Key(_one_of(*_LEVELS), "info"),

@@ -22,7 +22,7 @@ from msmq.service.settings import Configuration
 
 _FILE: Final = "file:"
 
-TABLES: Final = ("hosts", "limits", "log", "timers", "security")
+TABLES: Final = ("hosts", "limits", "log", "timers", "security", "web")
 """The tables that a reload applies, except the keys of L{RESTART}."""
 
 SESSION_TABLES: Final = ("limits", "timers", "security")
@@ -43,6 +43,8 @@ RESTART: Final = frozenset(
         "security.owner",
         "security.sender",
         "security.send_sender",
+        "web.windows_exporter_names",
+        "web.member_token_file",
     }
 )
 """Keys of these tables that need a restart nevertheless: identity, and what is open already."""
@@ -129,6 +131,7 @@ def merged(running: Configuration, read: Configuration, changed: Sequence[str]) 
         timers=taken(running.timers, read.timers, "timers"),
         security=taken(running.security, read.security, "security"),
         log=taken(running.log, read.log, "log"),
+        web=taken(running.web, read.web, "web"),
     )
 
 

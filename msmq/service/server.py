@@ -28,6 +28,7 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
 from msmq.control.authentication.guess_limit import TokenGuessLimit
+from msmq.control.authentication.roles import Role
 from msmq.control.authentication.token_authentication import TokenAuthentication
 from msmq.control.authentication.token_check import TokenSite
 from msmq.control.authentication.token_file import TokenFile
@@ -488,15 +489,19 @@ class Server(StagedService):
 
         return WebEndpoint.around(store)
 
+    def _anonymous_role(self) -> Role | None:
+        """The role of callers of the web endpoint without a token; C{None} for C{none}."""
+        return Role.parse(self.configuration.web.anonymous)
+
     async def _listen_for_web(self, endpoint: StreamEndpoint, web: WebEndpoint, parts: ServerParts) -> None:
         if not endpoint.is_loopback and self._authentication is None:
             raise StartError(f"the web endpoint {endpoint} needs [security] control_token_file")
-        if self._authentication is None:
+        if self._authentication is None and self._anonymous_role() is Role.READER:
             # The control socket lets in its owner and its group alone.
             self.log.warn(
                 "{line}",
                 line=f"listen.web: every user of this computer can read messages at {endpoint};"
-                " [security] control_token_file requires a token",
+                " [security] control_token_file requires a token, [web] anonymous limits callers without one",
             )
         site = web.site(
             parts.manager,
@@ -505,6 +510,7 @@ class Server(StagedService):
             # The console shows messages: where tokens are configured it needs one on loopback too.
             tokens=self._authentication,
             is_loopback=endpoint.is_loopback,
+            anonymous=self._anonymous_role,
             windows_names=self.configuration.web.windows_exporter_names,
             members=self.configuration.control_servers,
             member_token_file=self.configuration.web.member_token_file,

@@ -115,6 +115,11 @@ class WebSettings:
     member_token_file: str | None = None
     """The token with which the console asks C{[control_servers]} about a message; C{None}: it does not."""
 
+    anonymous: str = "reader"
+    """The role of callers without a token on loopback, where no tokens are configured: reader, monitor or
+    none.
+    """
+
 
 @attrs.frozen(kw_only=True)
 class LimitSettings:

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
 
+from msmq.control.authentication.roles import Role
 from msmq.control.authentication.token_authentication import TokenAuthentication
 from msmq.control.server.api_site import ApiSite
 from msmq.interfaces.bridges import BridgeRouteSummary, IBridges
@@ -71,17 +72,18 @@ def bridge_web_site(
     api: ApiSite,
     tokens: TokenAuthentication | None,
     is_loopback: bool,
+    anonymous: Callable[[], Role | None],
     is_running: Callable[[], bool],
 ) -> WebSite:
     """Create the site.
 
     @param name: of the bridge.
     @param api: which it also serves.
-    @param tokens: as of L{WebAccess}; so is C{is_loopback}.
+    @param tokens: as of L{WebAccess}; so are C{is_loopback} and C{anonymous}.
     @param is_running: whether the bridge has started.
     """
     sessions = BrowserSessions(lambda: token_urlsafe(32), reactor.seconds)
-    access = WebAccess(tokens, sessions, reactor, is_loopback=is_loopback)
+    access = WebAccess(tokens, sessions, reactor, is_loopback=is_loopback, anonymous=anonymous)
 
     def readiness() -> Readiness:
         return bridge_readiness(list(bridges.summaries()), is_running=is_running(), is_loopback=is_loopback)

@@ -13,6 +13,7 @@ from twisted.internet.interfaces import IReactorThreads, IReactorTime
 from twisted.internet.threads import deferToThreadPool
 from twisted.plugin import getPlugins
 
+from msmq.control.authentication.roles import Role
 from msmq.control.authentication.token_authentication import TokenAuthentication
 from msmq.control.server.factory import ControlSite
 from msmq.control.server.messages.json_records import json_record
@@ -62,6 +63,7 @@ class WebEndpoint:
         control: ControlSite,
         tokens: TokenAuthentication | None,
         is_loopback: bool,
+        anonymous: Callable[[], Role | None],
         windows_names: bool,
         members: Mapping[str, str],
         member_token_file: str | None,
@@ -73,7 +75,7 @@ class WebEndpoint:
         """Create the site that serves metrics, health and console of a queue manager, running or not.
 
         @param control: the control API, which it also serves.
-        @param tokens: as of L{WebAccess}; so is C{is_loopback}.
+        @param tokens: as of L{WebAccess}; so are C{is_loopback} and C{anonymous}.
         @param windows_names: as of L{Exposition}; so is C{reloads}.
         @param members: the control endpoints of other servers, by name.
         @param member_token_file: the file of the token with which the console asks them about a message;
@@ -114,7 +116,7 @@ class WebEndpoint:
             return {"directory": None if directory is None else json_record(directory)}
 
         sessions = BrowserSessions(lambda: token_urlsafe(32), reactor.seconds)
-        access = WebAccess(tokens, sessions, reactor, is_loopback=is_loopback)
+        access = WebAccess(tokens, sessions, reactor, is_loopback=is_loopback, anonymous=anonymous)
         console = make_console(
             manager,
             reactor,

@@ -16,7 +16,6 @@ from twisted.web.http import Request as HTTPRequest
 from twisted.web.resource import IResource, Resource
 from twisted.web.server import NOT_DONE_YET, Request, Site
 
-from msmq.control.authentication.token_authentication import TokenRequired
 from msmq.control.server.api_site import ApiSite
 from msmq.control.server.http.channel import ControlChannel
 from msmq.control.server.http.limits import ControlLimits
@@ -252,12 +251,12 @@ class _Pages(Resource):
         path = request.path.decode("utf-8", "replace")
         if request.identity is not None or path == LOGIN or path.startswith(_ASSETS):
             return self._console.render(request)
-        if request.method == b"GET" and "text/html" in request.header("accept"):
-            # A browser.
+        is_browser = request.method == b"GET" and "text/html" in request.header("accept")
+        if is_browser and self._access.has_login:
             request.setResponseCode(303)
             request.set_header("location", login_address(request.uri))
             return b""
-        return refused_as_json(request, TokenRequired("the console needs a token; browsers log in at /login"))
+        return refused_as_json(request, self._access.token_required("the console"))
 
 
 class _Live(_Page):
@@ -300,8 +299,8 @@ class _Metrics(_Page):
 
     def answer(self, request: Request) -> Any:
         assert isinstance(request, WebRequest)
-        if request.identity is None and not self.access.is_loopback:
-            return refused_as_json(request, TokenRequired("/metrics needs a token at this endpoint"))
+        if request.identity is None and not self.access.serves_metrics:
+            return refused_as_json(request, self.access.token_required("/metrics"))
         gone: list[bool] = []
         request.notifyFinish().addBoth(lambda _: gone.append(True))
         text: Deferred[Any] = self._exposition.text()

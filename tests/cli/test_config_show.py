@@ -30,7 +30,9 @@ class ConfigShowTests(ServedCommandTestCase):
         """Only keys that are set are shown, or all, or those of a table, or the named ones."""
         self.assertEqual(set(self.keys()), {"queue_manager.name", "queue_manager.data", "limits.quota"})
         self.assertGreater(len(self.keys("--all")), 90)
-        self.assertEqual(set(self.keys("web")), {"web.windows_exporter_names", "web.member_token_file"})
+        self.assertEqual(
+            set(self.keys("web")), {"web.windows_exporter_names", "web.member_token_file", "web.anonymous"}
+        )
         found = self.keys("limits.quota", "limits.events")
         self.assertEqual(found, {"limits.quota": 77, "limits.events": 100_000})
         self.assertIn(str(self.file), self.msmq("config", "show", "limits.quota").output)

@@ -30,7 +30,7 @@ from msmq.service.configuration import ConfigurationSource, Overrides, load
 from msmq.service.keys import TABLES
 from msmq.service.reload import RESTART, is_reloaded, merged
 from msmq.service.server import Server
-from msmq.service.settings import LimitSettings, SecuritySettings, TimerSettings
+from msmq.service.settings import LimitSettings, SecuritySettings, TimerSettings, WebSettings
 from msmq.settings import SessionSettings
 from msmq.structures.status import MQError, Status
 from tests.patience import DEADLINE
@@ -83,6 +83,7 @@ class KeyTests(SynchronousTestCase):
             "limits": (SessionSettings, LimitSettings),
             "timers": (SessionSettings, TimerSettings),
             "security": (SessionSettings, SecuritySettings),
+            "web": (WebSettings,),
         }
         for table, classes in places.items():
             fields = {name for each in classes for name in attrs.fields_dict(each)}

@@ -20,7 +20,7 @@ from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublish
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 from zope.interface import implementer
 
-from msmq.service.configuration import Overrides, check, load
+from msmq.service.configuration import ConfigurationSource, Overrides, check, load
 from msmq.service.server import Server
 from msmq.service.settings import Configuration
 from tests.patience import DEADLINE
@@ -118,6 +118,39 @@ class WebEndpointTests(TestCase):
             [line] = [line for line in lines if line.startswith("listen.web: ")]
             self.assertIn("every user of this computer can read messages at TCP 127.0.0.1:0;", line)
             self.assertIn("[security] control_token_file", line)
+
+        return Deferred.fromCoroutine(run())
+
+    def test_a_reload_changes_the_role_of_local_callers(self) -> Deferred[Any]:
+        """[web] anonymous applies to the next request after a reload, and nothing is warned of without
+        messages.
+        """
+
+        async def run() -> None:
+            lines: list[str] = []
+
+            @implementer(ILogObserver)
+            def observe(event: LogEvent) -> None:
+                lines.append(formatEvent(event))
+
+            globalLogPublisher.addObserver(observe)
+            self.addCleanup(globalLogPublisher.removeObserver, observe)
+            listen = OFF + 'web = "tcp:0:interface=127.0.0.1"\n[web]\nanonymous = '
+            file = self.directory / "msmq.toml"
+            file.write_text(f'{listen}"none"\n')
+            overrides = Overrides(name="ALPHA", data=str(self.directory / "data"))
+            source = ConfigurationSource(file, overrides)
+            server = Server(source.load(), IReactorTime(reactor), source=source.load)
+            server.startService()
+            self.addCleanup(server.stopService)
+            await server.started
+            self.assertEqual([line for line in lines if line.startswith("listen.web: ")], [])
+            self.assertEqual((await self.get(server, "/health/ready"))[0], 200)
+            for role, statuses in ("none", (401, 401)), ("monitor", (200, 403)), ("reader", (200, 200)):
+                file.write_text(f'{listen}"{role}"\n')
+                server.reload()
+                found = [(await self.get(server, path))[0] for path in ("/metrics", "/v1/queues")]
+                self.assertEqual(tuple(found), statuses, role)
 
         return Deferred.fromCoroutine(run())
 

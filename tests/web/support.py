@@ -10,6 +10,7 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred
 from twisted.internet.testing import StringTransport
 
+from msmq.control.authentication.roles import Role
 from msmq.control.authentication.token_authentication import TokenAuthentication
 from msmq.control.server.factory import make_site
 from msmq.control.server.resources.estate_members import EstateMembers
@@ -36,6 +37,7 @@ class WebTestCase(NodesTestCase):
     windows_names = False
     is_loopback = True
     tokens: tuple[str, ...] = ()
+    anonymous: Role | None = Role.READER
     bridges: IBridges | None = None
     archive: IArchive | None = None
     shadows: IShadows | None = None
@@ -56,6 +58,7 @@ class WebTestCase(NodesTestCase):
             ),
             tokens=self.authentication(),
             is_loopback=self.is_loopback,
+            anonymous=lambda: self.anonymous,
             windows_names=self.windows_names,
             members={},
             member_token_file=None,

@@ -2,7 +2,8 @@
 
 L{WebRequest<msmq.web.access.request.WebRequest>} identifies its caller when its head is complete: by the
 token in its C{Authorization} header, by the session cookie of a browser that has logged in, or, on a loopback
-endpoint without tokens, as a local reader. A page uses L{WebAccess<msmq.web.access.web_access.WebAccess>}:
+endpoint without tokens, as a local caller with the role of C{[web] anonymous}. A page uses
+L{WebAccess<msmq.web.access.web_access.WebAccess>}:
 
     identity = access.require(request, Role.READER)     # raises MQError: 401 or 403, or a missing CSRF token
     if identity.may(Role.OPERATOR):                     # show the button

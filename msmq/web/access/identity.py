@@ -22,7 +22,7 @@ class Identity:
     @ivar csrf: the token that a change by this caller must repeat, since its browser sends the cookie by
         itself; empty for callers without a cookie.
     @ivar read_only: why the caller changes nothing, whatever its role; empty otherwise.
-    @ivar digest: the digest of the token of the caller; C{None} for a local reader.
+    @ivar digest: the digest of the token of the caller; C{None} for a local caller without one.
     @ivar session: the key of its session; C{None} for a caller without a cookie.
     """
 
@@ -42,5 +42,6 @@ class Identity:
         return not self.csrf or hmac.compare_digest(self.csrf.encode(), csrf.encode())
 
 
-LOCAL_READER: Final = Identity(f"local reader ({READ_ONLY})", Role.READER, read_only=READ_ONLY)
-"""Any process of this computer, at a loopback endpoint without tokens."""
+def local_caller(role: Role) -> Identity:
+    """Any process of this computer, at a loopback endpoint without tokens."""
+    return Identity(f"local {role} ({READ_ONLY})", role, read_only=READ_ONLY)

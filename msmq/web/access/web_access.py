@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar, Final
 
 from twisted.internet.interfaces import IReactorTime
@@ -16,7 +17,7 @@ from msmq.line_limit import LineLimit
 from msmq.moment import Moment
 from msmq.quoting import shown
 from msmq.structures.status import MQError, Status
-from msmq.web.access.identity import LOCAL_READER, READ_ONLY, Identity
+from msmq.web.access.identity import READ_ONLY, Identity, local_caller
 from msmq.web.access.request import WebRequest
 from msmq.web.access.sessions import BrowserSession, BrowserSessions, session_key
 
@@ -33,6 +34,8 @@ class WebAccess:
         endpoint may have.
     @param sessions: the browsers that have logged in.
     @param is_loopback: whether only processes of this computer reach the endpoint.
+    @param anonymous: the role of callers without a token at a loopback endpoint without tokens, C{MONITOR} or
+        C{READER}; C{None} if they have no rights. It is asked for each request, since a reload may change it.
     """
 
     _log: ClassVar[Logger] = Logger()
@@ -44,17 +47,26 @@ class WebAccess:
         clock: IReactorTime,
         *,
         is_loopback: bool,
+        anonymous: Callable[[], Role | None],
     ) -> None:
         self._tokens = tokens
         self._sessions = sessions
         self._clock = clock
         self.is_loopback = is_loopback
+        self._anonymous = anonymous
         self._refused = LineLimit.a_minute(1)
 
     @property
     def has_login(self) -> bool:
         """Whether tokens are configured, so that a browser can log in."""
         return self._tokens is not None
+
+    @property
+    def serves_metrics(self) -> bool:
+        """Whether callers without a token may read the metrics: processes of this computer, unless their role
+        is C{none}.
+        """
+        return self._anonymous_role() is not None
 
     def admit(self, request: WebRequest) -> Identity | None:
         """Identify the caller of a request whose head is complete.
@@ -69,7 +81,8 @@ class WebAccess:
             # Probes may have any header, and no rights.
             return None
         if self._tokens is None:
-            return LOCAL_READER if self.is_loopback else None
+            role = self._anonymous_role()
+            return None if role is None else local_caller(role)
         shown = list(request.requestHeaders.getRawHeaders(b"authorization", []))
         if not shown:
             return self._identity_of_cookie(request)
@@ -95,7 +108,7 @@ class WebAccess:
         """
         found = request.identity
         if found is None:
-            raise TokenRequired("this page requires a token; log in at /login")
+            raise self.token_required("this page")
         method, path = request.method.decode("ascii", "replace"), request.path.decode("utf-8", "replace")
         if not found.may(role):
             error = role_too_low(found.name, found.role, f"{method} {path}", role)
@@ -110,12 +123,21 @@ class WebAccess:
                 )
         return found
 
+    def token_required(self, what: str) -> TokenRequired:
+        """The refusal of a caller without a token, with what it can do."""
+        if self.has_login:
+            return TokenRequired(f"{what} needs a token; browsers log in at /login")
+        return TokenRequired(
+            f"{what} is not served to callers without a token ([web] anonymous), and there is no login:"
+            f" {READ_ONLY}"
+        )
+
     def is_current(self, identity: Identity) -> bool:
         """Whether the token of a caller is still valid with the same role, and its session has not ended; for
         requests that last.
         """
         if identity.digest is None:
-            return self._tokens is None
+            return self._tokens is None and self._anonymous_role() == identity.role
         if identity.session is not None and not self._sessions.is_open(identity.session):
             return False
         holder = None if self._tokens is None else self._tokens.still(identity.digest)
@@ -147,6 +169,9 @@ class WebAccess:
         for cookie in self._cookies(request):
             self._sessions.close(cookie)
         self._set_cookie(request, "", "; Max-Age=0")
+
+    def _anonymous_role(self) -> Role | None:
+        return self._anonymous() if self.is_loopback else None
 
     def _identity_of_cookie(self, request: WebRequest) -> Identity | None:
         assert self._tokens is not None

@@ -90,6 +90,48 @@ class LocalReaderTests(WebTestCase):
         self.assertEqual(self.get("/login", "POST", form, b"token=x").status, 501)
 
 
+class AnonymousCallerTests(WebTestCase):
+    """A loopback endpoint without tokens, where [web] anonymous limits callers."""
+
+    def read(self) -> list[int]:
+        """The statuses of health, metrics, status, messages, and two pages."""
+        paths = (
+            "/health/live",
+            "/v1/status",
+            "/v1/queues",
+            resource("queues", self.make_queue(), "messages"),
+            "/queues",
+        )
+        browser = {"Accept": "text/html"}
+        statuses = [self.get(path).status for path in paths]
+        return [*statuses, self.get("/queues", headers=browser).status]
+
+    def test_monitor(self) -> None:
+        """A monitor reads metrics and the status, and neither queues nor messages."""
+        self.anonymous = Role.MONITOR
+        self.assertEqual(self.read(), [200, 200, 403, 403, 403, 403])
+        self.assertEqual(self.get("/metrics").status, 200)
+        self.assertIn("local monitor", self.get("/v1/queues").json["detail"])
+
+    def test_none(self) -> None:
+        """Without a role health alone is served, and a browser is not sent to a login that does not exist."""
+        self.anonymous = None
+        self.assertEqual(self.read(), [200, 401, 401, 401, 401, 401])
+        self.assertEqual(self.get("/metrics").status, 401)
+        self.assertIn("[web] anonymous", self.get("/queues").json["detail"])
+
+    def test_change_applies_to_the_next_request(self) -> None:
+        """A reload takes the role of a local caller away, from live figures too."""
+        protocol, transport = self.connect()
+        request = "GET /v1/stream?topics=overview HTTP/1.1\r\nHost: 127.0.0.2:15801\r\n\r\n"
+        protocol.dataReceived(request.encode())
+        self.clock.advance(PERIOD)
+        self.assertFalse(Answer(transport.value()).is_whole)
+        self.anonymous = Role.MONITOR
+        self.clock.advance(PERIOD)
+        self.assertTrue(Answer(transport.value()).is_whole)
+
+
 class TokenCallerTests(WebTestCase):
     """An endpoint with a token of each role."""
 
