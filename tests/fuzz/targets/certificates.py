@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Final
 
 from msmq.interfaces.security.ciphers import CipherError
 from msmq.interfaces.security.signing import Credentials, Unusable
-from msmq.security.ciphers import LibraryCiphers
-from msmq.security.keys import KeyRing
 from msmq.security.signatures import LibrarySigning
 from msmq.structures.algorithms import EncryptionAlgorithm, HashAlgorithm
 from msmq.structures.directory.public_keys import AES_PROVIDER, BASE_PROVIDER, ENHANCED_PROVIDER
 from tests.fuzz.finding import expect
+from tests.security.library_ciphers import ciphers
 
 PROVIDERS: Final = (AES_PROVIDER, ENHANCED_PROVIDER, BASE_PROVIDER, "", "nobody's")
 SIGNING: Final = LibrarySigning()
-
-
-@cache
-def ciphers() -> LibraryCiphers:
-    """Those of a queue manager with all its keys."""
-    made = LibraryCiphers(KeyRing(None, weak=True, bits=1024))
-    made.open()
-    return made
 
 
 def certificates(data: bytes) -> None:

@@ -13,8 +13,7 @@ from msmq.interfaces.session import ISession
 from msmq.manager.securing.decryption import Decryption
 from msmq.manager.securing.inspection import Accepted, Refused
 from msmq.queues.queue import Queue
-from msmq.security.ciphers import LibraryCiphers, _padded, _rc2, _stream
-from msmq.security.keys import KeyRing
+from msmq.security.ciphers import _padded, _rc2, _stream
 from msmq.structures.directory.public_keys import AES_PROVIDER, BASE_PROVIDER
 from msmq.structures.packet.body_encryption import EncryptedBody, is_encrypted, with_encrypted_body
 from msmq.structures.packet.message_class import MessageClass
@@ -23,17 +22,10 @@ from msmq.testing.ciphers import MemoryCiphers
 from msmq.testing.clock import ManualClock
 from msmq.transfer.security.cipher_choice import Preferences
 from tests.builders import user_packet
+from tests.security.library_ciphers import ciphers
 
 BODY = b"a body that is longer than two blocks of any cipher"
 NO_SESSION, NO_QUEUE = cast(ISession, None), cast(Queue, None)
-
-
-@cache
-def ciphers() -> LibraryCiphers:
-    """Real ones, with keys of every provider."""
-    made = LibraryCiphers(KeyRing(None, weak=True, bits=1024))
-    made.open()
-    return made
 
 
 @cache

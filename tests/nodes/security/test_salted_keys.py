@@ -7,8 +7,6 @@ from typing import Any
 from uuid import UUID
 
 from msmq.interfaces.security.ciphers import SessionKey
-from msmq.security.ciphers import LibraryCiphers
-from msmq.security.keys import KeyRing
 from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.directory.public_keys import BASE_PROVIDER
 from msmq.structures.packet.body_encryption import EncryptedBody, with_encrypted_body
@@ -16,17 +14,10 @@ from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.security.cipher_choice import Preferences
 from tests.nodes.signed import SigningTestCase
 from tests.nodes.support import Node
+from tests.security.library_ciphers import ciphers
 from tests.security.openssl import legacy
 
 RC2, RC4 = 0x6602, 0x6801
-
-
-@cache
-def ciphers() -> LibraryCiphers:
-    """Real ones, with a key of the Base provider."""
-    made = LibraryCiphers(KeyRing(None, weak=True, bits=1024))
-    made.open()
-    return made
 
 
 @cache
