@@ -25,7 +25,7 @@ from msmq.structures.status import Status
 from msmq.transfer.transfer_info import NO_SEQUENCE, IncomingTransferInfo, OutgoingTransferInfo
 from tests.builders import ALPHA, GAMMA
 from tests.control.support import Answer, Caller, resource
-from tests.nodes.arrivals.test_scripted_receiver import ReceiverTestCase, X, chain
+from tests.nodes.arrivals.receiver import ReceiverTestCase, X, chain
 from tests.nodes.arrivals.test_transactional import DEADXACT, TransferTestCase
 from tests.nodes.outgoing.senders import TO_GAMMA, SenderTestCase
 from tests.nodes.routes.test_public_queues import ORDERS, DirectoryTestCase

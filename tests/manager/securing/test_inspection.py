@@ -14,10 +14,16 @@ from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.sid import parse_sid
 from tests.builders import BETA, with_security
-from tests.nodes.arrivals.test_scripted_receiver import EXPRESS, RECOVERABLE, ReceiverTestCase, X
+from tests.nodes.arrivals.receiver import (
+    EXPRESS,
+    PLAIN,
+    ReceiverTestCase,
+    X,
+    express,
+    recoverable,
+)
 from tests.nodes.scripted import transactional
 
-PLAIN = "TCP:127.0.0.3\\private$\\plain"
 SID = parse_sid("S-1-5-21-1-2-3-1001")
 
 
@@ -50,16 +56,6 @@ class Asked:
         return answer
 
 
-def express(body: bytes) -> bytes:
-    """A message without a SecurityHeader."""
-    return transactional(body, (0, 0, 0), destination=PLAIN, **EXPRESS)
-
-
-def recoverable(body: bytes, number: int) -> bytes:
-    """The same, but it is kept."""
-    return transactional(body, (0, 0, 0), message_id=number, destination=PLAIN, **RECOVERABLE)
-
-
 class ArrivalTests(ReceiverTestCase):
     """GAMMA sends to BETA, which has a step."""
 
@@ -86,7 +82,7 @@ class ArrivalTests(ReceiverTestCase):
         """It is not in its queue, its reason is kept, and its session goes on as if it had been taken."""
         self.step.everything = True
         self.step.answers[b"2"] = Refused(MessageClass.NACK_ACCESS_DENIED, "a rule refuses it")
-        self.say(*(recoverable(body, number) for number, body in enumerate((b"1", b"2", b"3"), 1)), seconds=1)
+        self.say(*(recoverable(number, body) for number, body in enumerate((b"1", b"2", b"3"), 1)), seconds=1)
         self.assertEqual(self.bodies(self.beta, self.plain), [b"1", b"3"])
         self.assertEqual(self.reasons(), ["NACK_ACCESS_DENIED from 127.0.0.4: a rule refuses it"])
         self.assertEqual(self.named(self.peer), 3)
@@ -106,11 +102,11 @@ class ArrivalTests(ReceiverTestCase):
         waiting: Deferred[Accepted] = Deferred()
         self.step.everything = True
         self.step.answers[b"1"] = waiting
-        self.say(recoverable(b"1", 1), seconds=1)
-        self.say(recoverable(b"2", 2), seconds=1)
+        self.say(recoverable(1, b"1"), seconds=1)
+        self.say(recoverable(2, b"2"), seconds=1)
         self.assertEqual(self.beta.service.inspection.queue(self.plain).messages, 0)
         self.assertEqual(self.named(self.peer), 0)
-        waiting.callback(Accepted(UserMessageView(recoverable(b"1", 1)), None))
+        waiting.callback(Accepted(UserMessageView(recoverable(1, b"1")), None))
         self.clock.advance(1)
         self.assertEqual(self.bodies(self.beta, self.plain), [b"1", b"2"])
         self.assertEqual(self.named(self.peer), 2)
@@ -140,7 +136,7 @@ class ArrivalTests(ReceiverTestCase):
         self.step.everything = True
         for body in (b"1", b"2", b"3"):
             self.step.answers[body] = Deferred()
-        self.say(*(recoverable(body, number) for number, body in enumerate((b"1", b"2", b"3"), 1)))
+        self.say(*(recoverable(number, body) for number, body in enumerate((b"1", b"2", b"3"), 1)))
         self.clock.advance(PATIENCE + 1)
         self.assertEqual(
             self.reasons(),
@@ -177,7 +173,7 @@ class ArrivalTests(ReceiverTestCase):
         """A message that waits when the queue manager stops is neither taken nor refused."""
         self.step.everything = True
         self.step.answers[b"1"] = Deferred()
-        self.say(recoverable(b"1", 1))
+        self.say(recoverable(1, b"1"))
         self.beta.service.stopService()
         self.clock.advance(PATIENCE + 1)
         self.assertEqual(self.named(self.peer), 0)

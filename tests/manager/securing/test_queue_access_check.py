@@ -25,18 +25,19 @@ from msmq.windows.sddl import parse_sddl
 from msmq.wire.addresses import AddressSet
 from msmq.wire.sid import parse_sid
 from tests.builders import ALPHA, with_security
-from tests.nodes.arrivals.test_scripted_receiver import (
+from tests.nodes.arrivals.receiver import (
     ADMIN,
     EXPRESS,
     NEGATIVE_ARRIVAL,
+    PLAIN,
     RECOVERABLE,
     ReceiverTestCase,
     X,
+    express,
 )
 from tests.nodes.scripted import transactional
 from tests.nodes.support import Node
 
-PLAIN = "TCP:127.0.0.3\\private$\\plain"
 UNTRUSTED = "198.51.100.7"
 SID = ALICE = parse_sid("S-1-5-21-1-2-3-1001")
 CLERKS = parse_sid("S-1-5-21-1-2-3-2001")
@@ -45,11 +46,6 @@ ADMITTING = (
     f'its sender is not authenticated; peers = ["{UNTRUSTED}"] under [security] in the configuration'
     " would accept it"
 )
-
-
-def express(body: bytes, **kwargs: Any) -> bytes:
-    """An unsigned message."""
-    return transactional(body, (0, 0, 0), destination=PLAIN, **EXPRESS, **kwargs)
 
 
 class AdmissionTestCase(ReceiverTestCase):

@@ -12,18 +12,12 @@ from msmq.transfer.decisions import final_ack_decision
 from msmq.wire.addresses import AddressSet
 from tests.builders import BETA, GAMMA
 from tests.nodes import support
-from tests.nodes.arrivals.test_scripted_receiver import RECOVERABLE, ReceiverTestCase, X, chain
-from tests.nodes.scripted import Peer, transactional
+from tests.nodes.arrivals.receiver import ReceiverTestCase, X, chain, recoverable
+from tests.nodes.scripted import Peer
 from tests.nodes.support import Node
 
 UNTRUSTED = "198.51.100.7"
 UNKNOWN_PEER = UUID("57a40000-0000-4000-8000-000000000009")
-TO_PLAIN: dict[str, Any] = {"destination": "TCP:127.0.0.3\\private$\\plain", **RECOVERABLE}
-
-
-def recoverable(body: bytes, message_id: int, **kwargs: Any) -> bytes:
-    """A recoverable message of GAMMA."""
-    return transactional(body, (0, 0, 0), message_id=message_id, **{**TO_PLAIN, **kwargs})
 
 
 class ForgeryTestCase(ReceiverTestCase):
@@ -56,19 +50,19 @@ class ForgeryTests(ForgeryTestCase):
         self.assertEqual(self.taken(), ([b"1", b"2", b"3", b"4", b"5"], []))
 
     def test_identifiers_of_messages(self) -> None:
-        self.forge(*(recoverable(b"forged", number) for number in range(1, 4)))
-        self.say(recoverable(b"1", 1), recoverable(b"2", 2))
+        self.forge(*(recoverable(number, b"forged") for number in range(1, 4)))
+        self.say(recoverable(1, b"1"), recoverable(2, b"2"))
         self.assertEqual(self.taken(), ([], [b"1", b"2"]))
 
     def test_as_if_a_router_had_brought_them(self) -> None:
         number = int(self.beta.service.inspection.queue(self.plain).format_name.rpartition("\\")[2], 16)
-        self.forge(recoverable(b"forged", 1, queue_manager=BETA, number=number), identifier=UNKNOWN_PEER)
-        self.say(recoverable(b"1", 1))
+        self.forge(recoverable(1, b"forged", queue_manager=BETA, number=number), identifier=UNKNOWN_PEER)
+        self.say(recoverable(1, b"1"))
         self.assertEqual(self.taken(), ([], [b"1"]))
 
     def test_for_queues_that_there_are_not(self) -> None:
-        self.forge(recoverable(b"forged", 1, queue_manager=BETA, number=0x7777), identifier=UNKNOWN_PEER)
-        self.say(recoverable(b"1", 1))
+        self.forge(recoverable(1, b"forged", queue_manager=BETA, number=0x7777), identifier=UNKNOWN_PEER)
+        self.say(recoverable(1, b"1"))
         self.assertEqual(self.taken(), ([], [b"1"]))
 
     def test_no_acknowledgements_for_forged_messages(self) -> None:

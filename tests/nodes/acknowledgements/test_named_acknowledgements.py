@@ -211,9 +211,7 @@ class EnterpriseTests(EnterpriseTestCase):
 
     def is_answered_for(self, identifier: UUID) -> bool:
         """Whether ALPHA accepts acknowledgements for this queue manager from another one."""
-        work: Any = self.alpha.service._work
-        answer: bool = work.foreign_sites.is_answered_for(identifier)
-        return answer
+        return self.alpha.service._work.outgoing.foreign_sites.is_answered_for(identifier)
 
     def test_a_foreign_site(self) -> None:
         """A connector acknowledges for all in its site; or for queue managers that the directory does not

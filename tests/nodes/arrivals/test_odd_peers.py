@@ -14,7 +14,7 @@ from msmq.settings import SessionSettings
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.names.format_name import PrivateFormatName
 from tests.builders import BETA, GAMMA
-from tests.nodes.arrivals.test_scripted_receiver import EXPRESS, ReceiverTestCase, X, chain
+from tests.nodes.arrivals.receiver import EXPRESS, ReceiverTestCase, X, chain
 from tests.nodes.outgoing.senders import SenderTestCase
 from tests.nodes.scripted import ACK_RECEIVE, JOURNAL, final_ack, order_ack, transactional
 

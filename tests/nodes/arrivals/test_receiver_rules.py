@@ -10,24 +10,19 @@ from msmq.interfaces.storage import StorageError, StorageFull
 from msmq.queues.arriving.message import Message
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.status import MQError
-from tests.nodes.arrivals.test_scripted_receiver import (
+from tests.nodes.arrivals.receiver import (
     ADMIN,
     EXPRESS,
+    PLAIN,
     RECOVERABLE,
     ReceiverTestCase,
     X,
     chain,
+    recoverable,
 )
 from tests.nodes.scripted import transactional
 from tests.nodes.slow_store import SlowStore
 from tests.nodes.support import Node
-
-PLAIN = "TCP:127.0.0.3\\private$\\plain"
-
-
-def recoverable(number: int, body: bytes = b"r", **kwargs: Any) -> bytes:
-    """A recoverable message of this MessageID."""
-    return transactional(body, (0, 0, 0), message_id=number, destination=PLAIN, **RECOVERABLE, **kwargs)
 
 
 class RecoverableTests(ReceiverTestCase):

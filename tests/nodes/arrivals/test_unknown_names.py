@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.builders import GAMMA
-from tests.nodes.arrivals.test_scripted_receiver import ReceiverTestCase
+from tests.nodes.arrivals.receiver import ReceiverTestCase
 from tests.signed_messages import Fields
 
 RUBBISH = ("x", "OS:here\\private$\\", "TCP:999.9.9.9\\private$\\q", "OS:a\\private$\\b\x1b[2J")

@@ -174,14 +174,14 @@ class RedirectTests(MovingTestCase):
 
     def test_nothing_is_left_of_a_former_address(self) -> None:
         """No table has the next hop that was dialled before a redirect."""
-        work: Any = self.alpha.service._work
+        hops = self.alpha.service._work.transfer.messages.hops
         self.pay(b"1")
-        [former] = work.transfer.hops
+        [former] = hops
         gamma = self.begin("GAMMA", GAMMA)
         self.queue(gamma, transactional=True)
         self.redirect()
         self.pay(b"2")
-        [present] = work.transfer.hops
+        [present] = hops
         self.assertIsNot(present, former)
         tables = [each for each in gc.get_referrers(former) if type(each) is dict and former in each]
         self.assertEqual(tables, [])

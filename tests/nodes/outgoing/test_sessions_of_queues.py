@@ -9,7 +9,7 @@ from msmq.queues.arriving.message import Delivery
 from msmq.service.data_directory.identity import load_identity
 from msmq.session.effects import CloseReason
 from tests.builders import ALPHA
-from tests.nodes.arrivals.test_scripted_receiver import EXPRESS
+from tests.nodes.arrivals.receiver import EXPRESS
 from tests.nodes.scripted import ScriptedTestCase, transactional
 from tests.nodes.support import Node
 

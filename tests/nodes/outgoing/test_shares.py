@@ -12,7 +12,7 @@ from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.names.format_name import PublicFormatName
 from msmq.transfer.decisions import peer_queue_decision
 from tests.builders import BETA, GAMMA
-from tests.nodes.arrivals.test_scripted_receiver import EXPRESS, ReceiverTestCase
+from tests.nodes.arrivals.receiver import EXPRESS, ReceiverTestCase
 from tests.nodes.scripted import Peer, transactional
 
 UNKNOWN_PEER = UUID("57a40000-0000-4000-8000-000000000009")
@@ -107,11 +107,11 @@ class AnswerTests(SharesTestCase):
         """Forged source identifiers do not count against another host's limit."""
         far = self.dial(host=self.network.host("10.0.0.9"), identifier=GAMMA)
         self.ask(self.peer, "a0")
-        work: Any = self.beta.service._work
+        peers = self.beta.service._work.outgoing.peers
         self.ask(far, "b0")
-        self.assertEqual(work.peers.came_from(GAMMA.bytes_le), "127.0.0.4")
+        self.assertEqual(peers.came_from(GAMMA.bytes_le), "127.0.0.4")
         self.ask(self.dial(host=self.network.host("127.0.0.9")), "b1")
-        self.assertEqual(work.peers.came_from(GAMMA.bytes_le), "127.0.0.9")
+        self.assertEqual(peers.came_from(GAMMA.bytes_le), "127.0.0.9")
 
     def test_what_has_a_queue_goes_on(self) -> None:
         """There is an end to queues, not to what is in them."""
@@ -144,14 +144,12 @@ class AnswerTests(SharesTestCase):
         self.assertEqual(heard, 12)
         self.assertLessEqual(len(self.beta.service.inspection.outgoing()), 8)
         # Nothing is kept of a queue that was forgotten, at its next hop for example.
-        work: Any = self.beta.service._work
-        served = {queue for hop in work.transfer.hops for queue in hop.queues}
+        served = {queue for hop in self.beta.service._work.transfer.messages.hops for queue in hop.queues}
         self.assertEqual(served - set(self.beta.model.outgoing_queues()), set())
 
     def test_stored_names_are_limited(self) -> None:
         """Names for which no queue is created are removed after some time."""
-        work: Any = self.beta.service._work
-        room = work.peer_queues
+        room = self.beta.service._work.outgoing.peer_queues
         for number in range(100):
             self.assertTrue(room.make(PublicFormatName(UUID(int=number)), GAMMA.bytes_le))
         self.assertLessEqual(len(room._hosts), 16)
