@@ -40,6 +40,13 @@ half of these change limits and properties as well."""
 SECOND_FROM: Final = 60_000_000
 """The first seed of which runs also restore a second host for each that is restored; it may be a relay."""
 
+LONG_REFUSAL: Final = 30.0
+"""Seconds of a quota after which a run in small pieces does not retry five times a second.
+
+A session to a queue manager over its quota opens, sends, and is closed. The next one is dialled after the
+first wait, which does not grow if a session was open; thousands of equal sessions take minutes to simulate.
+"""
+
 DAMAGE: Final = ("full", "rot")
 """Faults after which less is promised, so that most plans have none of them."""
 
@@ -129,14 +136,20 @@ def draw_plan(seed: int) -> Plan:
             recoveries += draw_second_restores(recovering, recoveries, hosts)
         steps += [Step(*drawn) for drawn in recoveries]
         steps.sort(key=lambda step: step.at)
+    delay = chance.choice((0.0, 0.002, 0.05))
+    chunk = chance.choice((None, None, 300, 1400))
+    window = chance.choice((1, 4, 64))
+    retry = chance.choice((0.2, 1.0, 5.0))
+    if chunk == 300 and any(step.kind == "quota" and step.arguments[-1] > LONG_REFUSAL for step in steps):
+        retry = max(retry, 1.0)
     return Plan(
         seed=seed,
         shape=shape,
         hosts=hosts,
-        delay=chance.choice((0.0, 0.002, 0.05)),
-        chunk=chance.choice((None, None, 300, 1400)),
-        window=chance.choice((1, 4, 64)),
-        retry=chance.choice((0.2, 1.0, 5.0)),
+        delay=delay,
+        chunk=chunk,
+        window=window,
+        retry=retry,
         resend=chance.choice((1.0, 5.0, 30.0)),
         memory=chance.choice((0, 600, None)),
         handover=chance.random() < 0.7,
