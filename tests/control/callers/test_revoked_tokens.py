@@ -218,6 +218,29 @@ class RevokedTokenTests(ControlTestCase):
         self.assert_refused(caller.answer, 403, DENIED, "was removed or has another role")
         self.assertEqual(self.bodies(), [b"1", b"2", b"3"])
 
+    def test_slow_search_of_events(self) -> None:
+        """Entries of the event log are compared one at a time for all requests of a caller, and are not shown
+        when their comparisons last for longer than the token.
+        """
+        for reason in ("first", "second", "secret"):
+            self.service.note("tested", reason)
+        self.clock.advance(0)
+        slow_comparisons(self, self.clock)
+        first, second = (
+            self.remote("GET", path, SHOWN, where="event != 'x'", **parameters)
+            for path, parameters in (("/v1/events", {}), ("/v1/stream", {"topics": "events"}))
+        )
+        self.clock.advance(0)
+        self.assertIn(b"first", first.answer.body)
+        self.assertNotIn(b"first", second.answer.body)
+        self.revoke()
+        for _ in range(20):
+            self.clock.advance(1)
+        self.assertEqual(first.answer.lines[-1]["error"], DENIED)
+        self.assertTrue(second.answer.is_whole)
+        for caller in (first, second):
+            self.assertNotIn(b"secret", caller.answer.body)
+
     def test_body_that_comes_later(self) -> None:
         """A request is not performed if its token was removed before its body had arrived."""
         self.put(b"kept")

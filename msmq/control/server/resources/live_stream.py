@@ -13,6 +13,7 @@ from msmq.control.authentication.roles import Role
 from msmq.control.protocol.refusals import invalid, refusal, role_too_low
 from msmq.control.server.http.caller_shares import CallerShares
 from msmq.control.server.http.disconnection import next_reactor_turn, running
+from msmq.control.server.http.evaluation_shares import EvaluationShare
 from msmq.control.server.http.requests import ControlRequest, refuse_rest
 from msmq.control.server.http.responses import ResponseStream
 from msmq.control.server.live.event_stream import EVENT_STREAM, EventStreamEncoder
@@ -75,12 +76,13 @@ class LiveResources:
         self._inspection = context.manager.inspection
         self._clock = context.clock
         self._figures = figures
+        self._evaluations = context.evaluations
         self._streams = CallerShares("live streams", STREAMS)
 
     @app.route("/v1/stream", methods=["GET"])
     async def stream(self, request: ControlRequest) -> bytes | None:
         """Changed figures as server-sent events, all of them first."""
-        wanted = read_topics(request)
+        wanted = read_topics(request, self._evaluations.of(request.account))
         if request.role is None or request.role < wanted.role:
             raise role_too_low(request.token_name, request.role, "this stream", wanted.role)
         if request.method == b"HEAD":
@@ -106,6 +108,9 @@ class LiveResources:
                 # The queue manager stops, or is not open yet: the client connects again.
                 encoder.add("refused", refusal(error))
                 stream.write(encoder.take(self._clock.seconds()))
+                return
+            if not request.is_current():
+                # Slow comparisons of events take minutes.
                 return
             if data := encoder.take(self._clock.seconds()):
                 stream.write(data)
@@ -136,7 +141,7 @@ class LiveResources:
             for entry in page:
                 follower.sequence = entry.sequence
                 value = described_event(entry)
-                if wanted.filter.matches(value):
+                if await wanted.filter.matches(value):
                     encoder.add("event", value, entry.sequence)
                 if self._clock.seconds() - began >= TURN:
                     await next_reactor_turn(self._clock)
@@ -162,10 +167,11 @@ class _Follower:
     sequence: int | None
 
 
-def read_topics(request: ControlRequest) -> LiveTopics:
+def read_topics(request: ControlRequest, share: EvaluationShare) -> LiveTopics:
     """The query of a stream: C{topics}, separated by commas, C{queue} and C{outgoing}, once for each, and the
     filter of the event log.
 
+    @param share: that of the caller in slow comparisons.
     @raise MQError: there are unknown or too many of them, or none.
     """
     found: dict[str, list[str]] = {}
@@ -185,7 +191,7 @@ def read_topics(request: ControlRequest) -> LiveTopics:
     for topic in topics:
         if topic not in TOPICS:
             raise invalid(f"topics are {', '.join(TOPICS)}, not {quoted(topic)}")
-    wanted = EventFilter.taken(single, "event_")
+    wanted = EventFilter.taken(single, share, "event_")
     after = number("after", single.pop("after")) if "after" in single else None
     refuse_rest(single, "topics, queue, outgoing, after, where, event, event_queue and event_text")
     # A browser that connects again names the last entry that it has.

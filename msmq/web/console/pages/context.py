@@ -11,7 +11,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.web.server import Request
 
 from msmq.control.authentication.audit import Audit, AuditedOperation
-from msmq.control.protocol.refusals import http_status, refusal
+from msmq.control.protocol.refusals import http_status, no_longer_admitted, refusal
 from msmq.control.server.http.disconnection import next_reactor_turn, shielded
 from msmq.control.server.http.evaluation_shares import EvaluationShares
 from msmq.control.server.http.requests import parameters
@@ -31,6 +31,15 @@ TURN: Final = 0.002
 """Seconds after which a page lets others be served; an iteration of the reactor may have two such parts."""
 
 _T = TypeVar("_T")
+
+
+def check_caller(request: WebRequest) -> None:
+    """Stop if the caller has lost its role, or has disconnected, since the request began.
+
+    @raise MQError: MQ_ERROR_ACCESS_DENIED.
+    """
+    if not request.is_current():
+        raise no_longer_admitted()
 
 
 def page_parameters(request: Request) -> dict[str, str]:

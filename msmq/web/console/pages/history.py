@@ -22,9 +22,10 @@ from msmq.interfaces.manager.summaries import TransactionSummary
 from msmq.interfaces.storage import StoredEvent
 from msmq.persistence.changes import ADMINISTERED
 from msmq.structures.identifiers import MessageIdentifier
+from msmq.web.access.request import WebRequest
 from msmq.web.console.member_explanations import MemberExplanations
 from msmq.web.console.message_timeline import message_timeline
-from msmq.web.console.pages.context import TURN, PageContext, page_parameters
+from msmq.web.console.pages.context import TURN, PageContext, check_caller, page_parameters
 
 LISTED: Final = 100
 """Events on one page."""
@@ -61,14 +62,14 @@ class _EventScan:
             return True
         return not self.is_latest and (len(self.entries) == LISTED or self.looked_at >= LOOKED_AT)
 
-    def take(self, entry: StoredEvent) -> None:
+    async def take(self, entry: StoredEvent) -> None:
         """Look at an entry."""
         self.after = entry.sequence
         self.looked_at += 1
         value = described_event(entry)
         if len(self.kinds) < _KINDS:
             self.kinds.add(entry.event.event)
-        if self.wanted.matches(value):
+        if await self.wanted.matches(value):
             self.entries.append(value)
 
 
@@ -86,13 +87,13 @@ class HistoryPages:
         self._inspection = context.manager.inspection
 
     @app.route("/events", methods=["GET"])
-    async def events(self, request: Request) -> bytes:
+    async def events(self, request: WebRequest) -> bytes:
         """Entries after C{after} that match, the oldest first; without it the last ones."""
         found = page_parameters(request)
         chosen = {name: found.get(name, "") for name in ("event", "queue", "text", "where")}
         after = number("after", found.pop("after")) if found.get("after") else None
         found.pop("after", None)
-        wanted = EventFilter.taken(found)
+        wanted = EventFilter.taken(found, self._context.evaluations.of(request.account))
         refuse_rest(found, "after, event, queue, text and where")
         is_latest = after is None
         if after is None:
@@ -105,11 +106,12 @@ class HistoryPages:
             page = await running(self._inspection.events(scan.after, _READ))
             scan.is_end = not page
             for entry in page:
-                scan.take(entry)
+                await scan.take(entry)
                 if scan.is_over:
                     break
                 if self._context.clock.seconds() - began >= TURN:
                     await next_reactor_turn(self._context.clock)
+                    check_caller(request)
                     began = self._context.clock.seconds()
             await next_reactor_turn(self._context.clock)
         return await self._context.page(

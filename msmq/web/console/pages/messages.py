@@ -11,7 +11,6 @@ import attrs
 from klein import Klein
 from twisted.web.server import Request
 
-from msmq.control.protocol.refusals import no_longer_admitted
 from msmq.control.server.http.disconnection import next_reactor_turn, running
 from msmq.control.server.http.requests import refuse_rest, take
 from msmq.control.server.messages.properties import number
@@ -23,7 +22,7 @@ from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.structures.status import MQError
 from msmq.web.access.request import WebRequest
 from msmq.web.console.packet_dump import PacketDump, dump_packet
-from msmq.web.console.pages.context import TURN, PageContext, page_parameters
+from msmq.web.console.pages.context import TURN, PageContext, check_caller, page_parameters
 from msmq.web.console.presentation import HexRow, hex_rows
 from msmq.web.console.rendering import protect
 
@@ -154,7 +153,7 @@ class MessagePages:
             page = await running(self._inspection.browse(path, after=after, count=PAGE))
             unreadable |= page.unreadable
             await share.ready()
-            _check(request)
+            check_caller(request)
             for message in search.matching(page):
                 if message is not None:
                     messages.append(properties_of(message))
@@ -162,7 +161,7 @@ class MessagePages:
                     await next_reactor_turn(clock)
                     await share.ready()
                     # A page of slow comparisons takes minutes.
-                    _check(request)
+                    check_caller(request)
                     began = clock.seconds()
             looked_at += len(page.messages) + len(page.unreadable)
             after = page.last
@@ -222,9 +221,3 @@ def indented_json(value: object, characters: int) -> str:
         if length >= characters:
             break
     return "".join(parts)[:characters]
-
-
-def _check(request: WebRequest) -> None:
-    """Stop if the caller has lost its role since the request began."""
-    if not request.is_current():
-        raise no_longer_admitted()
