@@ -1,6 +1,7 @@
 """Limits beyond which a figure of a server is an alarm, of the command and of the console alike.
 
-They are those of the alerts in C{packaging/prometheus/alerts.yml}.
+The alerts in C{packaging/prometheus/alerts.yml} have the same thresholds, but are raised only after minutes,
+and look at a failed commit for five: Prometheus sees a server at its scrapes alone.
 """
 
 from __future__ import annotations

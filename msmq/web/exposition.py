@@ -39,6 +39,7 @@ from msmq.web.metrics import (
     SHADOW_METRICS,
     STANDBY,
     STORE_BYTES,
+    STORE_CAPACITY_BYTES,
     STORE_COMMITS,
     STORE_DAMAGED,
     STORE_FAILURES,
@@ -91,6 +92,8 @@ class Instruments:
             yield STORE_BYTES, [((), store.bytes)]
         if store.free_bytes is not None:
             yield STORE_FREE_BYTES, [((), store.free_bytes)]
+        if store.capacity_bytes is not None:
+            yield STORE_CAPACITY_BYTES, [((), store.capacity_bytes)]
         if self._verification is not None:
             yield STORE_VERIFIED, [((), self._verification.verified_bytes())]
             yield STORE_DAMAGED, [((), self._verification.damaged())]

@@ -432,6 +432,10 @@ STORE_FREE_BYTES: Final = _gauge(
     "msmq_store_free_bytes", "Free space in the file system of the message store."
 )
 
+STORE_CAPACITY_BYTES: Final = _gauge(
+    "msmq_store_capacity_bytes", "Size of the file system of the message store."
+)
+
 STORE_VERIFIED: Final = _counter(
     "msmq_store_verified_bytes_total", "Bytes of packets that were verified in the background."
 )
@@ -442,13 +446,14 @@ STORE_METRICS: Final = (
     STORE_FAILURES,
     STORE_BYTES,
     STORE_FREE_BYTES,
+    STORE_CAPACITY_BYTES,
     STORE_VERIFIED,
     STORE_DAMAGED,
 )
 """Metrics of the store.
 
-The size and the free space are absent if the store is not in files, the last two if it does not verify
-itself in the background.
+The size of the files, and the free space and the size of their file system, are absent if the store is not
+in files, the last two if it does not verify itself in the background.
 """
 
 ALL_METRICS: Final = (

@@ -5,14 +5,41 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
+from typing import get_args
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
+from msmq.alarm_limits import LITTLE_SPACE, NEARLY_FULL, OLD, SLOW_COMMIT
+from msmq.control.server.alarms.manager_alarms import AlarmKind
 from msmq.web.dashboard import text
 from msmq.web.metrics import ALL_METRICS
 from tests.project.example_files import PROJECT
 
 RULES = PROJECT / "packaging" / "prometheus" / "alerts.yml"
+
+
+ALERTS: Mapping[AlarmKind, str] = {
+    "quota": "MsmqQuotaUsed",
+    "paused": "MsmqQueuePaused",
+    "unread": "MsmqQueueNotRead",
+    "unreached": "MsmqNotDelivered",
+    "state": "MsmqDown",
+    "store_full": "MsmqStoreFull",
+    "store_failed": "MsmqStoreFails",
+    "disk_space": "MsmqStoreSpace",
+    "slow_commits": "MsmqStoreSlow",
+    "machine_quota": "MsmqQuotaUsed",
+    "dead_letters": "MsmqDeadLetters",
+    "offline": "MsmqOffline",
+    "clone": "MsmqCloneSuspected",
+    "directory": "MsmqDirectoryLost",
+    "directory_differences": "MsmqDirectoryDifferences",
+    "bridge": "MsmqBridgeRouteStopped",
+    "archive": "MsmqArchiveLate",
+    "certificate": "MsmqCertificateExpires",
+}
+"""The alert of each kind of alarm."""
 
 
 class AlertTests(SynchronousTestCase):
@@ -40,6 +67,19 @@ class AlertTests(SynchronousTestCase):
         known = {metric.name for metric in ALL_METRICS}
         for name in re.findall(r"\b(msmq_[a-z_]+)", rules):
             self.assertIn(name.removesuffix("_bucket"), known)
+
+    def test_each_alarm_has_an_alert(self) -> None:
+        """Each kind of alarm has an alert, with the same threshold."""
+        rules = dict(re.findall(r"alert: (\w+)\n +expr: (.+)", RULES.read_text()))
+        self.assertEqual(set(ALERTS), set(get_args(AlarmKind)))
+        self.assertEqual(set(ALERTS.values()) - set(rules), set())
+        for alert, threshold in (
+            ("MsmqQueueNotRead", f"> {OLD:.0f}"),
+            ("MsmqQuotaUsed", f"> {NEARLY_FULL}"),
+            ("MsmqStoreSpace", f"< {LITTLE_SPACE}"),
+            ("MsmqStoreSlow", f"> {SLOW_COMMIT}"),
+        ):
+            self.assertTrue(rules[alert].endswith(threshold), rules[alert])
 
     def test_the_board_is_of_the_table(self) -> None:
         """packaging/grafana/msmq.json is what C{python -m msmq.web.dashboard} prints."""

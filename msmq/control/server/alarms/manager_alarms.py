@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import Final
+from typing import Final, Literal
 
 import attrs
 
@@ -26,6 +26,31 @@ from msmq.interfaces.manager.summaries import ManagerStatus, OutgoingQueueSummar
 from msmq.interfaces.security.tls import EndpointCertificate
 from msmq.quantities import duration, size
 
+AlarmKind = Literal[
+    "quota",
+    "paused",
+    "unread",
+    "unreached",
+    "state",
+    "store_full",
+    "store_failed",
+    "disk_space",
+    "slow_commits",
+    "machine_quota",
+    "dead_letters",
+    "offline",
+    "clone",
+    "directory",
+    "directory_differences",
+    "bridge",
+    "archive",
+    "certificate",
+]
+"""What an alarm is about, for programs.
+
+Each kind has an alert in C{packaging/prometheus/alerts.yml}, and its consequence for C{/health/ready}.
+"""
+
 _KILOBYTE: Final = 1024
 _RUNNING: Final = "running"
 _RANKS: Final = {"quota": 3, "unreached": 2, "unread": 1, "paused": 0}
@@ -44,9 +69,7 @@ class AlarmSeverity(IntEnum):
 class ManagerAlarm:
     """One alarm.
 
-    @ivar kind: what it is about, for programs: C{quota}, C{paused}, C{unread}, C{unreached}, C{state},
-        C{store_full}, C{store_failed}, C{disk_space}, C{slow_commits}, C{machine_quota}, C{dead_letters},
-        C{offline}, C{clone}, C{directory}, C{directory_differences}, C{bridge}, C{archive}, C{certificate}.
+    @ivar kind: what it is about, for programs.
     @ivar subject: the path or format name of the queue, the name of the route, or the key of the endpoint;
         empty for the server.
     @ivar text: the alarm in words, with its figures.
@@ -54,7 +77,7 @@ class ManagerAlarm:
     """
 
     severity: AlarmSeverity
-    kind: str
+    kind: AlarmKind
     subject: str = ""
     text: str
     action: str
@@ -125,7 +148,7 @@ class QueueAlarms:
         action = "Its history has the reason; retry now, or redirect it."
         self._warn(float(queue.messages), "unreached", name, f"{name} is not reached: {messages}", action)
 
-    def _warn(self, weight: float, kind: str, subject: str, text: str, action: str) -> None:
+    def _warn(self, weight: float, kind: AlarmKind, subject: str, text: str, action: str) -> None:
         self._add(
             weight,
             ManagerAlarm(
