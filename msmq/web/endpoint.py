@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from secrets import token_urlsafe
 from typing import TypeVar
@@ -15,6 +15,7 @@ from twisted.plugin import getPlugins
 
 from msmq.control.authentication.roles import Role
 from msmq.control.authentication.token_authentication import TokenAuthentication
+from msmq.control.server.alarms.manager_alarms import ManagerAlarm, server_alarms
 from msmq.control.server.factory import ControlSite
 from msmq.control.server.messages.json_records import json_record
 from msmq.interfaces.archive import IArchive, NoArchive
@@ -101,15 +102,18 @@ class WebEndpoint:
         )
 
         def current_readiness(*, names_files: bool = True) -> Readiness:
-            failed_at = self.instruments.store.failed_at
-            since = None if failed_at is None else reactor.seconds() - failed_at
-            return readiness(
-                inspection.state,
-                inspection.measurements,
-                since,
-                archive.summary(),
-                names_files=names_files,
-            )
+            def alarms() -> Sequence[ManagerAlarm]:
+                summary = archive.summary()
+                if summary is not None and not names_files:
+                    summary = attrs.evolve(summary, reason="the log has the reason")
+                return server_alarms(
+                    inspection.status(),
+                    routes.summaries(),
+                    summary,
+                    control.configuration.certificates(),
+                )
+
+            return readiness(inspection.state, inspection.measurements, alarms)
 
         def details() -> Mapping[str, object]:
             directory = inspection.measurements.directory_status()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 import attrs
 
-from msmq.alarm_limits import FAILURE_COUNTS
-from msmq.interfaces.archive import ArchiveSummary
+from msmq.control.server.alarms.manager_alarms import AlarmKind, ManagerAlarm
 from msmq.manager.administration.measurements import Measurements
 from msmq.manager.states import ServiceState
 
@@ -33,48 +33,59 @@ class Readiness:
     reasons: tuple[str, ...] = ()
 
 
+HEALTH_OF_ALARMS: Final[Mapping[AlarmKind, Health]] = {
+    "quota": Health.READY,
+    "paused": Health.READY,
+    "unread": Health.READY,
+    "unreached": Health.READY,
+    "state": Health.UNREADY,
+    "store_full": Health.UNREADY,
+    "store_failed": Health.UNREADY,
+    "disk_space": Health.READY,
+    "slow_commits": Health.READY,
+    "machine_quota": Health.READY,
+    "dead_letters": Health.READY,
+    "offline": Health.DEGRADED,
+    "clone": Health.DEGRADED,
+    "directory": Health.DEGRADED,
+    "directory_differences": Health.DEGRADED,
+    "bridge": Health.READY,
+    "archive": Health.DEGRADED,
+    "certificate": Health.READY,
+}
+"""What an alarm of each kind makes of a queue manager.
+
+One that accepts no messages is unready. One that works with a restriction (its directory is unreachable, it
+was taken offline) is degraded, since no other server could replace it. What concerns some queues or routes,
+or may become a problem, leaves it ready.
+"""
+
+
 def readiness(
-    state: ServiceState,
-    measurements: Measurements,
-    seconds_since_failure: float | None,
-    archive: ArchiveSummary | None = None,
-    *,
-    names_files: bool = True,
+    state: ServiceState, measurements: Measurements, alarms: Callable[[], Sequence[ManagerAlarm]]
 ) -> Readiness:
-    """Determine the readiness of a queue manager.
+    """Determine the readiness of a queue manager by its alarms.
 
-    A queue manager that accepts no messages is unready. One that works with a restriction (its directory is
-    unreachable, it was taken offline) is degraded, since no other server could replace it.
-
-    @param seconds_since_failure: seconds since the latest commit of the store failed; C{None} if it
-        succeeded.
-    @param archive: the state of the archive, if the server keeps one.
-    @param names_files: whether the reasons may name files of the server.
+    @param alarms: returns those about the server as a whole, the most severe first; called if it runs.
     """
     if state is not ServiceState.READY or not measurements.is_running:
         return Readiness(Health.UNREADY, (f"the queue manager is {_STATES[state]}",))
     unready: list[str] = []
-    if measurements.storage().throttled:
-        unready.append("the store is full: no message is accepted until there is space")
-    if seconds_since_failure is not None and seconds_since_failure < FAILURE_COUNTS:
-        unready.append(f"the store failed {seconds_since_failure:.0f} seconds ago: the log has the error")
-    degraded = [*_restrictions(measurements), *_archive_restrictions(archive, names_files)]
+    degraded: list[str] = []
+    for alarm in alarms():
+        health = HEALTH_OF_ALARMS[alarm.kind]
+        if health is not Health.READY:
+            found = unready if health is Health.UNREADY else degraded
+            found.append(_reason(alarm, measurements))
     if unready:
         return Readiness(Health.UNREADY, (*unready, *degraded))
     return Readiness(Health.DEGRADED if degraded else Health.READY, tuple(degraded))
 
 
-def _restrictions(measurements: Measurements) -> list[str]:
-    found: list[str] = []
-    if measurements.is_offline:
-        found.append("the queue manager is offline: it has no sessions with other queue managers")
-    if suspicion := measurements.clone_suspicion:
-        found.append(
-            f"it may be a clone, so nothing is sent to other queue managers: {suspicion}; msmq identity "
-            "keep, or msmq identity renew"
-        )
-    directory = measurements.directory()
-    if directory is not None and not directory.condition.is_reached:
+def _reason(alarm: ManagerAlarm, measurements: Measurements) -> str:
+    directory = measurements.directory() if alarm.kind == "directory" else None
+    if directory is not None:
+        # Without its problem, which may name servers and files: a remote caller needs no token.
         since = directory.condition.since
         when = "" if since is None else f" since {_time(since)}"
         known = (
@@ -82,25 +93,16 @@ def _restrictions(measurements: Measurements) -> list[str]:
             if directory.read is None
             else f"the data of {_time(directory.read)} is used"
         )
-        found.append(f"the directory is not reached{when}: {known}")
-    differences = measurements.directory_differences()
-    if differences:
-        found.append(
-            f"{len(differences)} change(s) in the directory are not applied, because they weaken protection: "
-            "msmq status lists them"
-        )
-    return found
+        return f"the directory is not reached{when}: {known}"
+    further = _FURTHER.get(alarm.kind)
+    return alarm.text if further is None else f"{alarm.text}{further}"
 
 
-def _archive_restrictions(archive: ArchiveSummary | None, names_files: bool) -> list[str]:
-    if archive is None:
-        return []
-    if archive.condition in ("waiting", "failed"):
-        reason = archive.reason if names_files else "the log has the reason"
-        return [f"the archive is not written: {reason}"]
-    if archive.is_late:
-        return [f"the archive is late: it is complete up to {archive.lag:.0f} seconds ago"]
-    return []
+_FURTHER: Final[Mapping[AlarmKind, str]] = {
+    "store_failed": ": the log has the error",
+    "clone": "; msmq identity keep, or msmq identity renew",
+    "directory_differences": ": msmq status lists them",
+}
 
 
 def _time(wall: float) -> str:

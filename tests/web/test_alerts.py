@@ -14,6 +14,7 @@ from msmq.alarm_limits import LITTLE_SPACE, NEARLY_FULL, OLD, SLOW_COMMIT
 from msmq.control.server.alarms.manager_alarms import AlarmKind
 from msmq.web.dashboard import text
 from msmq.web.metrics import ALL_METRICS
+from msmq.web.readiness import HEALTH_OF_ALARMS
 from tests.project.example_files import PROJECT
 
 RULES = PROJECT / "packaging" / "prometheus" / "alerts.yml"
@@ -69,9 +70,10 @@ class AlertTests(SynchronousTestCase):
             self.assertIn(name.removesuffix("_bucket"), known)
 
     def test_each_alarm_has_an_alert(self) -> None:
-        """Each kind of alarm has an alert, with the same threshold."""
+        """Each kind of alarm has an alert, with the same threshold, and its consequence for the readiness."""
         rules = dict(re.findall(r"alert: (\w+)\n +expr: (.+)", RULES.read_text()))
         self.assertEqual(set(ALERTS), set(get_args(AlarmKind)))
+        self.assertEqual(set(ALERTS), set(HEALTH_OF_ALARMS))
         self.assertEqual(set(ALERTS.values()) - set(rules), set())
         for alert, threshold in (
             ("MsmqQueueNotRead", f"> {OLD:.0f}"),

@@ -175,7 +175,10 @@ class ArchiveHealthTests(WebTestCase):
                 {"condition": "waiting", "reason": "no space left"},
                 "the archive is not written: no space left",
             ),
-            ({"is_late": True, "lag": 400.0}, "the archive is late: it is complete up to 400 seconds ago"),
+            (
+                {"is_late": True, "lag": 400.0},
+                "the archive is late: what arrived 6 min 40 s ago is not in it",
+            ),
         ):
             self.archive.state = attrs.evolve(SUMMARY, **change)
             answer = self.get("/health/ready")

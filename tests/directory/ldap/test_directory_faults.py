@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msmq.control.server.alarms.manager_alarms import server_alarms
 from msmq.directory.ldap.names import child
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.settings import LdapSettings
@@ -14,12 +15,20 @@ from msmq.membership.objects import QueueManagerObject, SiteObject
 from msmq.membership.queries import equals
 from msmq.queues.arriving.message import Message
 from msmq.structures.status import Status
-from msmq.web.readiness import Health, readiness
+from msmq.web.readiness import Health, Readiness, readiness
 from tests.directory.ldap.test_members import Members
 from tests.manager.directory_status import directory_status
 from tests.servers import slapd
 from tests.servers.certificates import Credentials, make_credentials
 from tests.servers.slapd import SlapdServer
+
+
+def judge(manager: QueueManagerService) -> Readiness:
+    """The readiness of a queue manager without routes and an archive."""
+    inspection = manager.inspection
+    return readiness(
+        manager.state, inspection.measurements, lambda: server_alarms(inspection.status(), (), None, ())
+    )
 
 
 class DirectoryFaults(Members):
@@ -78,7 +87,7 @@ class ExpiredCertificateTests(DirectoryFaults):
             reported = directory_status(manager)
             self.assertFalse(reported.reached)
             self.assertIn("the certificate of 127.0.0.1 expired on 2020-12-31", reported.problem)
-            judged = readiness(manager.state, manager.inspection.measurements, None)
+            judged = judge(manager)
             self.assertIs(judged.health, Health.DEGRADED)
             self.assertIn("the directory is not reached since", judged.reasons[0])
         self.restart_with(make_credentials("Faults"))
@@ -88,7 +97,7 @@ class ExpiredCertificateTests(DirectoryFaults):
         await alpha.send("BETA\\bills", [Message(body=b"new")])
         self.assertEqual(await self.take(beta, "BETA\\bills"), b"new")
         self.assertTrue(directory_status(alpha).reached)
-        self.assertIs(readiness(alpha.state, alpha.inspection.measurements, None).health, Health.READY)
+        self.assertIs(judge(alpha).health, Health.READY)
 
 
 class FullDiskTests(DirectoryFaults):
