@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import kubernetes_validate  # type: ignore[import-untyped]
 import yaml  # type: ignore[import-untyped]
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.net.endpoints import parse_remote_control_endpoint
 from msmq.service.keys import TABLES
 from tests.servers.prepared import PROJECT
 
@@ -60,11 +62,48 @@ class ManifestTests(SynchronousTestCase):
         self.assertEqual(self.pods["updateStrategy"], {"type": "OnDelete"})
 
     def test_probes_and_paths_are_those_of_the_image(self) -> None:
-        """The probes use the web endpoint of the image, and the volume is its data directory."""
+        """The probes use the web port, and the volume is the data directory of the image."""
         image = Path(_CONTAINERFILE).read_text(encoding="utf-8")
-        self.assertIn("MSMQ_LISTEN_WEB=tcp:15801:interface=127.0.0.1", image)
         for probe, path in ("readinessProbe", "/health/ready"), ("livenessProbe", "/health/live"):
-            self.assertIn(f"http://127.0.0.1:15801{path}", self.container[probe]["exec"]["command"][2])
+            expected = {"path": path, "port": "web", "scheme": "HTTPS"}
+            self.assertEqual(self.container[probe]["httpGet"], expected)
         self.assertIn("MSMQ_QUEUE_MANAGER_DATA=/var/lib/msmq", image)
         self.assertIn("/var/lib/msmq", [mount["mountPath"] for mount in self.container["volumeMounts"]])
         self.assertEqual(self.pods["template"]["spec"]["securityContext"]["runAsUser"], 1801)
+
+    def test_the_web_port_has_tls_and_tokens_of_secrets(self) -> None:
+        """Other pods reach the web port, with the files of Secrets that not every user can read."""
+        values = {each["name"]: each.get("value", "") for each in self.container["env"]}
+        web = parse_remote_control_endpoint(values["MSMQ_LISTEN_WEB"])
+        assert web is not None
+        self.assertFalse(web.is_loopback)
+        files = re.findall(r"Key=(/[^:]+)", web.description)
+        files.append(values["MSMQ_SECURITY_CONTROL_TOKEN_FILE"])
+        mounts = {each["mountPath"]: each["name"] for each in self.container["volumeMounts"]}
+        volumes = {each["name"]: each for each in self.pods["template"]["spec"]["volumes"]}
+        self.assertEqual(len(files), 3)
+        for file in files:
+            secret = volumes[mounts[str(Path(file).parent)]]["secret"]
+            self.assertEqual(secret["defaultMode"] & 0o007, 0, file)
+        ports = {each["name"]: each["containerPort"] for each in self.container["ports"]}
+        self.assertEqual(ports["web"], web.port)
+        policy = self.objects["NetworkPolicy"]["spec"]["ingress"]
+        [scrape] = [rule for rule in policy if {"port": web.port, "protocol": "TCP"} in rule["ports"]]
+        self.assertTrue(scrape["from"])
+
+    def test_the_pod_monitor_scrapes_the_web_port(self) -> None:
+        """It selects the pods, and sends the token of the Secret over TLS."""
+        text = (PROJECT / "packaging" / "kubernetes" / "podmonitor.yaml").read_text(encoding="utf-8")
+        monitor = yaml.safe_load(text)
+        self.assertEqual(monitor["kind"], "PodMonitor")
+        self.assertEqual(monitor["spec"]["selector"]["matchLabels"], self.pods["selector"]["matchLabels"])
+        [endpoint] = monitor["spec"]["podMetricsEndpoints"]
+        self.assertEqual(
+            (endpoint["port"], endpoint["path"], endpoint["scheme"]), ("web", "/metrics", "https")
+        )
+        volumes = {each["name"]: each for each in self.pods["template"]["spec"]["volumes"]}
+        credentials, trust = endpoint["authorization"]["credentials"], endpoint["tlsConfig"]["ca"]["secret"]
+        self.assertEqual(credentials["name"], volumes["web-tokens"]["secret"]["secretName"])
+        self.assertEqual(trust["name"], volumes["web-tls"]["secret"]["secretName"])
+        # The volume leaves the bare token out.
+        self.assertNotIn(credentials["key"], str(volumes["web-tokens"]["secret"]["items"]))
