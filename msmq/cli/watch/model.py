@@ -27,7 +27,7 @@ class Sample:
     @ivar time: when, in seconds of a monotonic clock.
     @ivar wall: the same in seconds since 1970-01-01 UTC.
     @ivar status: the status; C{queues}, C{outgoing} and C{sessions}: the lists, as the control API returns
-        them.
+        them; C{alarms}: its alarms, and how many more there are about queues.
     """
 
     time: float
@@ -36,6 +36,7 @@ class Sample:
     queues: Sequence[Mapping[str, Any]]
     outgoing: Sequence[Mapping[str, Any]]
     sessions: Sequence[Mapping[str, Any]]
+    alarms: Mapping[str, Any]
 
 
 @attrs.frozen
@@ -169,7 +170,7 @@ class WatchModel:
         self._trends = {key: self._trends.get(key) or deque(maxlen=_TREND) for key in depths}
         for key, depth in depths.items():
             self._trends[key].append(depth)
-        self._alarms.take(sample.time, sample.wall, sample.status, sample.queues, sample.outgoing)
+        self._alarms.take(sample.time, sample.status, sample.alarms)
 
     def lose(self, time: float, reason: str) -> None:
         """Note that the server does not answer; rows and totals stay as they were."""

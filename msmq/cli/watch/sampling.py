@@ -11,6 +11,9 @@ from msmq.cli.watch.model import Sample
 from msmq.control.client.client import ControlClient
 from msmq.structures.status import MQError
 
+_ALARMS: Final = 1000
+"""Limit on alarms about queues: that of the server."""
+
 _REST: Final = 9
 """The pause after a sample, in durations of the sample: at most a tenth of the time is spent on samples."""
 
@@ -27,6 +30,7 @@ def take_sample(client: ControlClient) -> Sample:
         client.queues(system=True),
         client.outgoing(),
         client.sessions(),
+        client.alarms(_ALARMS),
     )
 
 

@@ -70,9 +70,11 @@ def sample(
     queues: tuple[dict[str, Any], ...] = (),
     outgoing: tuple[dict[str, Any], ...] = (),
     sessions: tuple[dict[str, Any], ...] = (),
+    alarms: tuple[dict[str, Any], ...] = (),
+    further: int = 0,
     **status: Any,
 ) -> Sample:
-    """A sample of a server without alarms, C{time} seconds after the first."""
+    """A sample of a server, C{time} seconds after the first."""
     return Sample(
         time,
         WALL + time,
@@ -99,4 +101,5 @@ def sample(
         queues,
         outgoing,
         sessions,
+        {"alarms": alarms, "further": further},
     )

@@ -11,8 +11,6 @@ from tests.cli.watch.samples import WALL, moment, outgoing, queue, sample, sessi
 
 ORDERS = ".\\private$\\orders"
 BETA = "DIRECT=OS:BETA\\private$\\orders"
-NO_QUOTAS = {"quota": None, "used": 0, "journal_quota": None, "journal_used": 0}
-NO_FILES = {"free_bytes": None, "capacity_bytes": None, "commit_times": None}
 
 
 def cells(view: str, row: ViewRow) -> dict[str, str]:
@@ -81,7 +79,10 @@ class RowTests(ModelTestCase):
         due = moment(WALL + 42)
         waiting = outgoing(BETA, messages=3, state="WAITING", next_attempt=due)
         self.model.take(sample(0, outgoing=(waiting,), sessions=(session("192.0.2.7", sent=5),)))
-        self.model.take(sample(2, outgoing=(waiting,), sessions=(session("192.0.2.7", sent=9),)))
+        alarm = {"severity": 1, "subject": BETA, "text": "it is not reached"}
+        self.model.take(
+            sample(2, outgoing=(waiting,), sessions=(session("192.0.2.7", sent=9),), alarms=(alarm,))
+        )
         [row] = self.model.rows("outgoing", ViewOrder())
         self.assertEqual((cells("outgoing", row)["retry"], row.severity), ("in 40 s", 1))
         [row] = self.model.rows("sessions", ViewOrder())
@@ -91,7 +92,8 @@ class RowTests(ModelTestCase):
         """Rows with alarms come first, then busy ones, then full ones; any column can be sorted by."""
         first = (queue("busy"), queue("full", messages=9), queue("empty"), queue("stuck", quota=0))
         self.model.take(sample(0, first))
-        self.model.take(sample(1, (queue("busy", came=5), *first[1:])))
+        stuck = {"severity": 2, "subject": "stuck", "text": "its quota is used"}
+        self.model.take(sample(1, (queue("busy", came=5), *first[1:]), alarms=(stuck,)))
         self.assertEqual(self.names(ViewOrder()), ["stuck", "busy", "full", "empty"])
         by_name = ViewOrder().next_column(VIEWS["queues"])
         self.assertEqual(self.names(by_name), ["busy", "empty", "full", "stuck"])
@@ -128,69 +130,16 @@ class AlarmTests(ModelTestCase):
         )
         self.assertEqual(self.alarms(), [])
 
-    def test_states(self) -> None:
-        """Each state that an operator has to end is an alarm, the worst first."""
-        cases: tuple[tuple[dict[str, Any], str], ...] = (
-            ({"throttled": True}, "the store is full, no messages are accepted"),
-            ({"state": "stopping"}, "the server is stopping"),
-            ({"dead_letters": 3}, "3 dead letters: msmq deadletter list"),
-            ({"connection_active": False}, "other queue managers cannot connect: it is offline or hardened"),
-            (
-                {"directory": {"reached": False, "problem": "no answer"}},
-                "the directory is not reached: no answer",
-            ),
-            (
-                {"clone_suspicion": "it has another machine-id"},
-                "may be a clone, and sends nothing: it has another machine-id; see msmq identity",
-            ),
-            ({"quotas": {**NO_QUOTAS, "quota": 10, "used": 10240}}, "100% of the quota of all messages used"),
-            (
-                {"quotas": {**NO_QUOTAS, "quota": 0, "journal_quota": 0}},
-                "100% of the quota of all messages used",
-            ),
-            (
-                {"quotas": {**NO_QUOTAS, "journal_quota": 10, "journal_used": 9800}},
-                "96% of the quota of all journals and dead letters used",
-            ),
-            (
-                {"store": {**NO_FILES, "commit_times": {"since_failure": 12.0}}},
-                "the latest commit of the store failed, 12 s ago",
-            ),
-            (
-                {"store": {**NO_FILES, "free_bytes": 5000, "capacity_bytes": 100000}},
-                "5000 left in the file system of the store, 5%",
-            ),
-            (
-                {"archive": {"condition": "waiting", "reason": "the disk is full", "is_late": True}},
-                "the archive is not written: the disk is full",
-            ),
-            (
-                {"archive": {"condition": "running", "is_late": True, "lag": 700.0}},
-                "the archive is complete up to 11 m 40 s ago",
-            ),
-        )
-        for status, text in cases:
-            with self.subTest(text=text):
-                self.model.take(sample(0, **status))
-                self.assertEqual(self.alarms(), [text])
-        self.model.take(sample(0, dead_letters=1, throttled=True))
-        self.assertEqual([alarm.severity for alarm in self.model.alarms(0)], [2, 1])
-
-    def test_queues(self) -> None:
-        """Quotas that are nearly used, messages that are not read, and next hops that are not reached."""
-        old: dict[str, Any] = {"oldest_message_time": moment(WALL - 7300)}
-        queues = (queue("full", messages=1, quota=1), queue("old", **old), queue("s", type="system", **old))
-        held = queue("held", paused=True)
-        self.model.take(sample(0, (*queues, held), (outgoing(BETA, messages=3, state="WAITING"),)))
+    def test_alarms_of_the_server(self) -> None:
+        """The alarms of the server are shown, those about a queue in its row too; the others are counted."""
+        of_queue = {"severity": 2, "subject": ORDERS, "text": "orders: 100% of the quota is used"}
+        of_route = {"severity": 1, "subject": "out", "text": "route out is stopped"}
+        self.model.take(sample(0, (queue(ORDERS),), alarms=(of_route, of_queue), further=4))
         self.assertEqual(
             self.alarms(),
-            [
-                "full: 98% of the quota used",
-                "old: not read, the oldest message is 2 h 1 m old",
-                "held: paused for its readers: msmq queue resume",
-                f"{BETA}: 3 messages, WAITING",
-            ],
+            ["orders: 100% of the quota is used", "route out is stopped", "4 more alarms about queues"],
         )
+        self.assertEqual([alarm.severity for alarm in self.model.alarms(0)], [2, 1, 1])
 
     def test_what_is_refused(self) -> None:
         """Messages refused or dropped since the monitor began are an alarm for a quarter of an hour."""

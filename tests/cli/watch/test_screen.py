@@ -21,7 +21,9 @@ class ScreenTests(SynchronousTestCase):
     """Content of the screen."""
 
     def setUp(self) -> None:
-        self.first = sample(0, tuple(queue(f"q{n:03}", messages=n) for n in range(SHOWN + 1)), dead_letters=2)
+        queues = tuple(queue(f"q{n:03}", messages=n) for n in range(SHOWN + 1))
+        alarm = {"severity": 1, "subject": "", "text": "2 dead letters"}
+        self.first = sample(0, queues, alarms=(alarm,), dead_letters=2)
         self.screen = WatchScreen(ControlClient(Path("/nonexistent")), self.first, NEVER)
 
     def line(self, name: str) -> str:
