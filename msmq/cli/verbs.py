@@ -72,6 +72,9 @@ VERBS: Final = {
         "msmq.cli.files.decode",
         "Print the packets in FILE, or in standard input without FILE or with -, as JSON lines.",
     ),
+    "diagnostics": VerbEntry(
+        "msmq.cli.server.diagnostics", "Collect what a support case needs into FILE, a .tar.gz archive."
+    ),
     "discover": VerbEntry(
         "msmq.cli.enterprise.discover", "Find directory servers by broadcast on the networks of this host."
     ),

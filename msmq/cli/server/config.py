@@ -95,8 +95,8 @@ def config_show(settings: Settings, key: tuple[str, ...], all_keys: bool) -> Non
 def config_reload(settings: Settings) -> None:
     """Reload the configuration of the server.
 
-    [hosts], [limits], [timers], [security], tokens, certificates and the enterprise file take effect.
-    Prints what changed, and what needs a restart. A mistake in the file changes nothing.
+    [hosts], [limits], [log], [timers], [security], [web], tokens, certificates and the enterprise file
+    take effect. Prints what changed, and what needs a restart. A mistake in the file changes nothing.
     """
     settings.output.one(settings.client.reload())
     settings.output.flush()
