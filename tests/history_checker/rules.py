@@ -68,8 +68,10 @@ def lost(outcomes: Outcomes, incomplete: Iterable[str]) -> Iterator[str]:
             continue
         has_outcome = bool(message.received or message.maybe_received or message.fates)
         is_excused = message.is_unsent or message.is_forgotten
-        # Its sender has a transactional message until its receiver has it.
-        is_excused = is_excused or (message.was_relay_restored and not message.is_ordered)
+        # Its sender has a transactional message until its receiver has it, or a relay has refused it since
+        # its time is over; the event of that is gone with the restore.
+        may_be_refused = not message.is_ordered or "reach" in message.limits
+        is_excused = is_excused or (message.was_relay_restored and may_be_refused)
         if message.sending.result == "done" and not has_outcome and not is_excused:
             missing.append(message)
         if message.sending.result == "unknown" and message.is_ordered and not message.restores:

@@ -97,6 +97,16 @@ class RestoreTests(SynchronousTestCase):
         history.send("3", transactional=False)
         self.assert_found("lost: 2: taken by operation", "lost: 3: taken by operation")
 
+    def test_refused_by_a_relay_alone(self) -> None:
+        """A transactional message whose time to reach its queue is over is refused by a relay, and its sender
+        has no event of that; one without such a time stays with its sender.
+        """
+        history = self.history
+        history.send("1", limits=["reach"])
+        history.send("2", limits=["receive"])
+        history.record.note("restore", node="GATE", moment=0.5, held=(), relays=True)
+        self.assert_found("lost: 2: taken by operation")
+
     def test_refused_by_a_relay(self) -> None:
         """A relay that was restored has lost the events of copies that it refused; each has a negative
         acknowledgement; that it arrived is still acknowledged once.
