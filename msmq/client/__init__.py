@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from msmq.client.consumer import Consumer, ReceivedBatch
     from msmq.client.deferred_client import DeferredClient, DeferredConsumer
     from msmq.client.outgoing import MessageProperties, MessageToSend, message_to
+    from msmq.client.tracing import MessageTracing, TracedMessage
     from msmq.control.client.streams import Delivered
 
 __all__ = [
@@ -29,7 +30,9 @@ __all__ = [
     "Delivered",
     "MessageProperties",
     "MessageToSend",
+    "MessageTracing",
     "ReceivedBatch",
+    "TracedMessage",
     "message_to",
 ]
 
@@ -39,6 +42,7 @@ _MODULES: Final = {
     "msmq.client.consumer": ("Consumer", "ReceivedBatch"),
     "msmq.client.deferred_client": ("DeferredClient", "DeferredConsumer"),
     "msmq.client.outgoing": ("MessageProperties", "MessageToSend", "message_to"),
+    "msmq.client.tracing": ("MessageTracing", "TracedMessage"),
     "msmq.control.client.streams": ("Delivered",),
 }
 

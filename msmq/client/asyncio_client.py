@@ -6,11 +6,14 @@ import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from msmq.client.blocking import RECONNECT, Client
 from msmq.client.consumer import Consumer, ReceivedBatch
 from msmq.client.threads import CallThreads
+
+if TYPE_CHECKING:
+    from msmq.client.tracing import MessageTracing
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -53,9 +56,10 @@ class AsyncioClient:
         *,
         token_file: str | Path | None = None,
         reconnect: float = RECONNECT,
+        tracing: MessageTracing | None = None,
     ) -> None:
         """See L{Client}."""
-        self.blocking = Client(server, token_file=token_file, reconnect=reconnect)
+        self.blocking = Client(server, token_file=token_file, reconnect=reconnect, tracing=tracing)
         self.threads = CallThreads()
 
     async def __aenter__(self) -> Self:

@@ -6,7 +6,7 @@ import http.client
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 import attrs
 
@@ -20,6 +20,9 @@ from msmq.control.client.streams import Delivered
 from msmq.errors import LocalProtocolError
 from msmq.quoting import kind_of
 from msmq.structures.status import MQError, Status
+
+if TYPE_CHECKING:
+    from msmq.client.tracing import MessageTracing
 
 RECONNECT: Final = 60.0
 """Seconds for which the queue manager may be unreachable by default."""
@@ -58,6 +61,7 @@ class Client:
         *,
         token_file: str | Path | None = None,
         reconnect: float = RECONNECT,
+        tracing: MessageTracing | None = None,
     ) -> None:
         """Create a client; it connects at its first request.
 
@@ -65,6 +69,7 @@ class Client:
             C{ssl:HOST:PORT}; by default C{$MSMQ_CONTROL}, or C{msmq-data}.
         @param token_file: the file with the token for a location on another computer.
         @param reconnect: seconds for which a request is repeated while the queue manager is unreachable.
+        @param tracing: makes a span of OpenTelemetry for each send, and writes its context into the messages.
         @raise LocalProtocolError: an argument is invalid.
         """
         for argument, value in ("server", server), ("token_file", token_file):
@@ -79,6 +84,7 @@ class Client:
             where = _LocalServer(where.path)
         self._control = WithdrawableClient(where)
         self._reconnection = Reconnection(reconnect)
+        self._tracing = tracing
 
     def __enter__(self) -> Self:
         return self
@@ -161,11 +167,11 @@ class Client:
                 raise LocalProtocolError("messages: each has to be a MessageToSend, which message_to creates")
             if transaction and not message.properties.get("transactional", True):
                 raise LocalProtocolError("transactional is false for a message of a transaction")
-        more = {"transactional": True} if transaction else {}
-        records = [message.record(**more) for message in sent]
-        return self._reconnection.run(
-            lambda: list(self._control.send(records, one_transaction=transaction)) if records else []
-        )
+        if not sent:
+            return []
+        if self._tracing is None:
+            return self._send(sent, transaction)
+        return self._tracing.send(sent, lambda traced: self._send(traced, transaction))
 
     def consume(
         self,
@@ -242,3 +248,8 @@ class Client:
             return [item for item in found if "id" in item]
 
         return self._reconnection.run(search)
+
+    def _send(self, messages: Sequence[MessageToSend], transaction: bool) -> list[str]:
+        more = {"transactional": True} if transaction else {}
+        records = [message.record(**more) for message in messages]
+        return self._reconnection.run(lambda: list(self._control.send(records, one_transaction=transaction)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorCore, IReactorFromThreads
@@ -15,6 +15,9 @@ from msmq.client.blocking import RECONNECT, Client
 from msmq.client.consumer import Consumer, ReceivedBatch
 from msmq.client.shutdown import RequestsAtShutdown
 from msmq.client.threads import CallThreads, SubmittedCall
+
+if TYPE_CHECKING:
+    from msmq.client.tracing import MessageTracing
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -85,6 +88,7 @@ class DeferredClient:
         *,
         token_file: str | Path | None = None,
         reconnect: float = RECONNECT,
+        tracing: MessageTracing | None = None,
         reactor: IReactorFromThreads | None = None,
     ) -> None:
         """See L{Client}.
@@ -95,7 +99,7 @@ class DeferredClient:
             from twisted.internet import reactor as default
 
             reactor = cast("IReactorFromThreads", default)
-        self.blocking = Client(server, token_file=token_file, reconnect=reconnect)
+        self.blocking = Client(server, token_file=token_file, reconnect=reconnect, tracing=tracing)
         self.threads = CallThreads()
         self.reactor = reactor
         self.at_shutdown = RequestsAtShutdown(reactor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Final, Generic, TypeVar
 
 import attrs
@@ -53,9 +54,12 @@ class CallThreads:
     def submit(self, call: Callable[[], T], *, is_wait: bool = False) -> SubmittedCall[T]:
         """Make a call in a thread; it fails with L{LocalProtocolError} once these are closed.
 
+        The call sees the context variables of the caller, such as the current span of OpenTelemetry.
+
         @param is_wait: see L{SubmittedCall}.
         """
         withdrawal = Withdrawal()
+        context = copy_context()
 
         def run() -> T:
             with withdrawal.applied():
@@ -66,7 +70,7 @@ class CallThreads:
             refused.set_exception(LocalProtocolError("the client, or its consumer, is closed"))
             return SubmittedCall(refused, withdrawal, is_wait)
         self._pending.add(withdrawal)
-        future = (self._waits if is_wait else self._pool).submit(run)
+        future = (self._waits if is_wait else self._pool).submit(context.run, run)
         future.add_done_callback(lambda _: self._pending.discard(withdrawal))
         return SubmittedCall(future, withdrawal, is_wait)
 

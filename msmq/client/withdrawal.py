@@ -12,7 +12,7 @@ from contextvars import ContextVar
 
 from msmq.control.client.client import ControlClient
 
-# Each thread has a separate context.
+# Each call has a separate context.
 _CURRENT: ContextVar[Withdrawal | None] = ContextVar("msmq_client_withdrawal", default=None)
 
 

@@ -6,63 +6,30 @@ import asyncio
 import contextlib
 import io
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
-from twisted.internet import reactor
-from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IReactorTime
-from twisted.internet.threads import deferToThread
-from twisted.trial.unittest import SynchronousTestCase, TestCase
+from twisted.internet.defer import CancelledError
+from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.client import AsyncioClient, Client, DeferredClient, message_to
 from msmq.client.reconnection import Reconnection
 from msmq.control.client.client import ControlClient
 from msmq.control.protocol.records import StreamRecord
 from msmq.errors import LocalProtocolError
-from msmq.service.configuration import Overrides, load
-from msmq.service.server import Server
-from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.status import MQError, Status
+from tests.client.running_server import RunningServerCase
 from tests.project.example_files import example
 
 T = TypeVar("T")
 
 ORDERS = r".\private$\orders"
 PAYMENTS = r".\private$\payments"
-OFF = '[listen]\nsession = "off"\nping = "off"\ndiscovery = "off"\n'
 
 
-class ClientTests(TestCase):
+class ClientTests(RunningServerCase):
     """All faces of the client."""
-
-    def setUp(self) -> Any:
-        return Deferred.fromCoroutine(self.begin())
-
-    async def begin(self) -> None:
-        # A path of trial's own may be longer than a unix socket's may be.
-        self.data = Path(tempfile.mkdtemp(prefix="msmq-test-"))
-        self.addCleanup(shutil.rmtree, self.data)
-        (self.data / "msmq.toml").write_text(OFF)
-        self.store = MemoryMessageStore(durable=True)
-        self.server = await self.start()
-        self.client = Client(self.data)
-
-    async def start(self) -> Server:
-        overrides = Overrides(name="ALPHA", data=os.fspath(self.data))
-        server = Server(load(self.data / "msmq.toml", overrides, {}), IReactorTime(reactor), store=self.store)
-        server.startService()
-        self.addCleanup(server.stopService)
-        await server.started
-        return server
-
-    def blocking(self, call: Callable[[], T]) -> Deferred[T]:
-        """Run a blocking program in a thread."""
-        return deferToThread(call)
 
     async def refusal(self, call: Callable[[], Any]) -> Status:
         try:

@@ -19,6 +19,7 @@ DISTRIBUTIONS = {
     "OpenSSL": "pyopenssl",
     "confluent_kafka": "confluent-kafka",
     "openlineage": "openlineage-python",
+    "opentelemetry": "opentelemetry-api",
     "proton": "python-qpid-proton",
     "zope": "zope.interface",
 }

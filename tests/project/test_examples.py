@@ -40,6 +40,7 @@ EXERCISED = {
         "browse.py",
         "consumer.py",
         "shop_client.py",
+        "traced_client.py",
         "direct_sender.py",
         "history.py",
         "bodies.py",

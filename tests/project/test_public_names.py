@@ -250,7 +250,9 @@ CLIENT = [
     "Delivered",
     "MessageProperties",
     "MessageToSend",
+    "MessageTracing",
     "ReceivedBatch",
+    "TracedMessage",
     "message_to",
 ]
 

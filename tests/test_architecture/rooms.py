@@ -176,7 +176,7 @@ ROOMS = {
     ),
     "proxy": Room(6, (*BELOW_PROVIDERS, "decoding", "net", "service", "observed_events")),
     "sender": Room(6, (*BELOW_PROVIDERS, "net", "storage", "service", "slots")),
-    "client": Room(6, (*BELOW_PROVIDERS, "control", "lazy_imports")),
+    "client": Room(6, (*BELOW_PROVIDERS, "control", "decoding", "lazy_imports", "version")),
     # Routes between queues and other brokers.
     "bridge_service": Room(
         6,
@@ -308,6 +308,7 @@ ONLY_IN = {
     "klein": ("msmq.control", "msmq.web.console"),
     "jinja2": ("msmq.web.console",),
     "click": ("msmq.cli",),
+    "opentelemetry": ("msmq.client.tracing",),
     "prometheus_client": ("msmq.web",),
     "pytest": ("msmq.testing.pytest_fixtures",),
     "confluent_kafka": ("msmq.bridge_service.kafka",),

@@ -50,6 +50,11 @@ class ReceivedMessage:
         return bytes(self.view.body)
 
     @property
+    def extension(self) -> bytes:
+        """PROPID_M_EXTENSION, in which frameworks keep headers."""
+        return bytes(self.view.extension)
+
+    @property
     def label(self) -> str:
         """The label."""
         return self.view.label
