@@ -41,7 +41,10 @@ def import_(
     queues are left out then.  An interrupted import resumes when it is started again.
     """
     from msmq.pipeline.files.errors import FilesError
-    from msmq.pipeline.files.importer import PROGRESS_NAME, Importer, ImportProgress, Row, files_in
+    from msmq.pipeline.files.import_files import files_in
+    from msmq.pipeline.files.import_progress import PROGRESS_NAME, ImportProgress
+    from msmq.pipeline.files.import_rows import Row
+    from msmq.pipeline.files.importer import Importer
 
     problems = 0
 

@@ -10,232 +10,24 @@ from __future__ import annotations
 
 import json
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
 from msmq.control.client.client import ControlClient
 from msmq.control.protocol.records import StreamRecord
-from msmq.control.server.messages.properties import read_message
-from msmq.decoding.message_json import message_json
-from msmq.durable import write_durably
-from msmq.errors import RemoteProtocolError
-from msmq.pipeline.archive.manifest import FRESH, ROOT, Archive
 from msmq.pipeline.files.destinations import ImportDestinations, queue_name
-from msmq.pipeline.files.directory import file_order
 from msmq.pipeline.files.errors import FilesError, parquet
-from msmq.pipeline.files.format import EVENTS
-from msmq.pipeline.files.logged_journals import left_out, logged_files, sent_files
-from msmq.pipeline.reading.streams import is_sendable, names_queue
-from msmq.pipeline.schema import VERSION, VERSION_KEY
+from msmq.pipeline.files.import_progress import ImportProgress
+from msmq.pipeline.files.import_rows import Row, UnsendableRow, record_of, rows_of, topics_of
 from msmq.pipeline.writing.queue_kinds import QueueKinds
-from msmq.structures.packet.message_class import class_name
-from msmq.structures.packet.user_message_view import UserMessageView
-from msmq.structures.status import MessageTooLarge, MQError
+from msmq.structures.status import MessageTooLarge
 
-PROGRESS_NAME: Final = "_msmq_import"
-"""The prefix of files with the progress of an import; readers of the data ignore them."""
-
-_NEEDED: Final = ("packet", "topic", "offset")
-_KEPT: Final = ("label", "body_type", "priority", "response_queue", "application_tag")
-_NO_CORRELATION: Final = bytes(20)
 _NOTED_EVERY: Final = 1000
 _OUTSTANDING: Final = 1000
-_READ_ROWS: Final = 500
-
-
-class UnsendableRow(Exception):
-    """A row cannot be sent as a message; the text is the reason."""
-
-
-@attrs.frozen
-class Row:
-    """One row of a file.
-
-    @ivar number: counted from 1.
-    """
-
-    file: Path
-    number: int
-    packet: bytes = attrs.field(repr=False)
-    topic: str
-    offset: int
-
-    def __str__(self) -> str:
-        return f"{self.file} row {self.number}"
-
-
-def files_in(
-    paths: Sequence[Path], *, topic: str = "", on_left_out: Callable[[str], None] = lambda line: None
-) -> list[Path]:
-    """The given Parquet files, and those with messages in the given directories, in the order of their rows.
-
-    @param topic: the one queue whose rows are sent; empty for all.
-    @param on_left_out: called with a line about what a directory has that is not imported: events, and of an
-        archive rows that are not in Parquet yet, and journals whose messages are in a message log too.
-    @raise FilesError: there is no such file, or none with messages in a directory.
-    """
-    found: list[Path] = []
-    for path in map(Path.absolute, paths):
-        if path.is_dir():
-            inside, fresh = _inside(path, topic, on_left_out)
-            sendable = [each for each in inside if not _has_events(each)]
-            if not sendable:
-                raise FilesError(f"{path}: {_nothing_to_send(path, bool(inside), fresh)}")
-            if events := len(inside) - len(sendable):
-                on_left_out(f"{path}: left out {_files(events)} of events, which cannot be sent")
-            if fresh:
-                on_left_out(
-                    f"{path}: left out {_files(fresh)} with the newest rows of the archive, which are not in"
-                    f" Parquet yet: first run msmq archive compact {path}"
-                )
-            found += sendable
-        elif path.exists():
-            found.append(path)
-        else:
-            raise FilesError(f"{path}: there is no such file")
-    return found
-
-
-def _inside(path: Path, topic: str, on_left_out: Callable[[str], None]) -> tuple[list[Path], int]:
-    """The Parquet files in a directory, in the order of their rows; of an archive also how many are fresh.
-
-    @raise FilesError: a manifest of an archive cannot be read.
-    """
-    if (path / ROOT).is_file():
-        archive = Archive(path)
-        manifests = archive.streams()
-        copies = logged_files(manifests, topic)
-        for journal, files in copies.items():
-            line = left_out(manifests, journal, files)
-            on_left_out(f"{path}: {line}; --topic '{queue_name(journal)}' sends them")
-        without = {file.path for files in copies.values() for file in files}
-        # Events, which an archive has in fresh files at almost any time, are not sent from any.
-        sendable = [file for each in manifests if each.stream != EVENTS for file in each.files]
-        fresh = sum(file.is_fresh and file.path not in without for file in sendable)
-        # Of the same manifests: others may name a journal's rows in files that are not in these.
-        return [archive.path(file) for file in sent_files(manifests, without)], fresh
-    # Spark names directories like this, too.
-    every = (each for each in sorted(path.rglob("*.parquet"), key=file_order) if each.is_file())
-    inside = [each for each in every if not _is_hidden(each, path)]
-    return inside, len(list((path / FRESH).glob("*.arrow")))
-
-
-def _nothing_to_send(path: Path, has_events: bool, fresh: int) -> str:
-    """Why a directory has no file to import, and what to do."""
-    if fresh:
-        return f"its messages are not in Parquet yet: first run msmq archive compact {path}"
-    if has_events:
-        return "it has events only, which cannot be sent; name a directory with exported messages"
-    return "there are no Parquet files in it"
-
-
-def _files(number: int) -> str:
-    return f"{number} file{'' if number == 1 else 's'}"
-
-
-def _has_events(path: Path) -> bool:
-    """Whether a file has events; L{rows_of} reports one that cannot be read."""
-    try:
-        return "event" in parquet().read_schema(path).names
-    except (OSError, ValueError):
-        return False
-
-
-def _is_hidden(path: Path, below: Path) -> bool:
-    return any(part.startswith((".", "_")) for part in path.relative_to(below).parts)
-
-
-def rows_of(file: Path, *, after: int = 0) -> Iterator[Row]:
-    """The rows of a file, after skipping this many.
-
-    @raise FilesError: it cannot be read, or has no packets.
-    """
-    try:
-        with parquet().ParquetFile(file) as opened:
-            _check(file, opened.schema_arrow)
-            number = 0
-            for batch in opened.iter_batches(batch_size=_READ_ROWS, columns=list(_NEEDED)):
-                if number + batch.num_rows <= after:
-                    number += batch.num_rows
-                    continue
-                for packet, topic, offset in zip(*(batch.column(name) for name in _NEEDED), strict=True):
-                    number += 1
-                    if number > after:
-                        yield Row(
-                            file, number, packet.as_py() or b"", topic.as_py() or "", offset.as_py() or 0
-                        )
-    except (OSError, ValueError) as error:
-        raise FilesError(f"{file}: {error}") from error
-
-
-def topics_of(file: Path) -> Mapping[str, int]:
-    """The queues from which the rows of a file were exported, each with the number of its rows.
-
-    @raise FilesError: it cannot be read, or has no packets.
-    """
-    found: Counter[str] = Counter()
-    try:
-        with parquet().ParquetFile(file) as opened:
-            _check(file, opened.schema_arrow)
-            for batch in opened.iter_batches(batch_size=_READ_ROWS, columns=["topic"]):
-                for counted in batch.column(0).value_counts():
-                    found[counted["values"].as_py() or ""] += counted["counts"].as_py()
-    except (OSError, ValueError) as error:
-        raise FilesError(f"{file}: {error}") from error
-    return found
-
-
-def _check(file: Path, schema: Any) -> None:
-    missing = [name for name in _NEEDED if name not in schema.names]
-    if missing:
-        what = "events" if "event" in schema.names else f"rows without {', '.join(missing)}"
-        raise FilesError(f"{file}: {what} cannot be sent")
-    version = (schema.metadata or {}).get(VERSION_KEY, b"").decode("ascii", "replace")
-    if version != str(VERSION):
-        raise FilesError(
-            f"{file}: its record format is {version or 'unknown'}, and this program knows {VERSION}"
-        )
-
-
-def record_of(
-    row: Row, destination: str, *, transactional: bool | None, keep_express: bool, key: str
-) -> StreamRecord:
-    """A copy of the message in a row.
-
-    @param transactional: whether the copy is transactional; C{None}: as the original.
-    @param keep_express: whether the copy of an express message is express; otherwise it is recoverable.
-    @raise UnsendableRow: the packet is malformed, or not a message of an application.
-    """
-    try:
-        view = UserMessageView(row.packet)
-        known = message_json(view, body=False)
-        body, extension = bytes(view.body), bytes(view.extension)
-        correlation, message_class = view.correlation_id, view.message_class
-    except RemoteProtocolError as error:
-        raise UnsendableRow(f"the packet is damaged: {error}") from None
-    if not is_sendable(row.topic, message_class):
-        raise UnsendableRow(f"it is {class_name(message_class)}, which only queue managers send")
-    properties = {name: known[name] for name in _KEPT if known[name] is not None}
-    properties["delivery"] = known["delivery"] if keep_express else "recoverable"
-    if not names_queue(str(properties.get("response_queue"))):
-        # The response queue of the original is not a valid queue name, so responses are impossible.
-        properties.pop("response_queue", None)
-    if correlation != _NO_CORRELATION:
-        properties["correlation_id"] = known["correlation_id"]
-    if known["transactional"] if transactional is None else transactional:
-        properties["transactional"] = True
-    try:
-        read_message(properties, body, is_recoverable=True)
-    except MQError as error:
-        raise UnsendableRow(str(error)) from None
-    header = {"destination": destination, "key": key, **properties}
-    if extension:
-        header["extension_size"] = len(extension)
-    return StreamRecord(header, body + extension)
 
 
 _Sendable: TypeAlias = tuple[Row, StreamRecord]
@@ -257,66 +49,6 @@ class Imported:
 
     messages: dict[str, int] = attrs.field(factory=dict)
     skipped: int = 0
-
-
-class ImportProgress:
-    """Progress file of an import.
-
-    @ivar done: the files whose rows were all accepted.
-    @ivar begun: the number of accepted rows of each other file; several if files were added meanwhile.
-    """
-
-    def __init__(self, path: Path, task: str) -> None:
-        """Read the file, if it exists.
-
-        @param task: a text that identifies the imported files and the destination.
-        @raise FilesError: it cannot be read, or belongs to another import.
-        """
-        self._path = path
-        self._task = task
-        self.done: set[str] = set()
-        self.begun: dict[str, int] = {}
-        self._file = ""
-        try:
-            found = json.loads(path.read_bytes())
-            if found["task"] != task:
-                raise FilesError(f"{path}: it belongs to another import; select another file with --progress")
-            self.done = set(found["done"])
-            self.begun = {file: int(rows) for file, rows in found["begun"].items()}
-        except FileNotFoundError:
-            pass
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise FilesError(f"{path}: not a progress file of an import: {error}") from error
-
-    def after(self, file: Path) -> int:
-        """The number of accepted rows of a file."""
-        return self.begun.get(str(file), 0)
-
-    def reach(self, row: Row) -> None:
-        """Record that all rows up to this one are accepted, in its file and in all earlier files."""
-        file = str(row.file)
-        if self._file not in ("", file):
-            self.done.add(self._file)
-            del self.begun[self._file]
-        self._file = file
-        self.begun[file] = row.number
-
-    def note(self) -> None:
-        """Write the file.
-
-        @raise FilesError: it cannot be written.
-        """
-        state = {"task": self._task, "done": sorted(self.done), "begun": self.begun}
-        try:
-            write_durably(self._path, json.dumps(state).encode("ascii"), 0o666)
-        except OSError as error:
-            raise FilesError(
-                f"{self._path}: {error.strerror or error}; --progress names a file that can be written"
-            ) from error
-
-    def remove(self) -> None:
-        """Delete the file after a complete import."""
-        self._path.unlink(missing_ok=True)
 
 
 class Importer:

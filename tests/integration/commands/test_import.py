@@ -17,7 +17,10 @@ from msmq.control.client.client import ControlClient
 from msmq.interfaces.storage import StoredEvent
 from msmq.persistence.changes import AppendEvent
 from msmq.pipeline.files.errors import FilesError
-from msmq.pipeline.files.importer import Importer, ImportProgress, Row, UnsendableRow, files_in, record_of
+from msmq.pipeline.files.import_files import files_in
+from msmq.pipeline.files.import_progress import ImportProgress
+from msmq.pipeline.files.import_rows import Row, UnsendableRow, record_of
+from msmq.pipeline.files.importer import Importer
 from msmq.pipeline.rows import event_batch, message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
 from msmq.pipeline.stored_packets import StoredPacket
@@ -411,6 +414,8 @@ class ResumedTests(ImportTestCase):
             "from pathlib import Path\n"
             "from msmq.control.client.client import ControlClient\n"
             "from msmq.pipeline.files import importer as module\n"
+            "from msmq.pipeline.files.import_files import files_in\n"
+            "from msmq.pipeline.files.import_progress import ImportProgress\n"
             "module._NOTED_EVERY = 20\n"
             "left = int(sys.argv[3])\n"
             "def count(rows):\n"
@@ -419,9 +424,9 @@ class ResumedTests(ImportTestCase):
             "    if left < 0:\n"
             "        os.kill(os.getpid(), signal.SIGKILL)\n"
             "client = ControlClient(Path(sys.argv[1]))\n"
-            "files = module.files_in([Path(sys.argv[2])])\n"
+            "files = files_in([Path(sys.argv[2])])\n"
             "importer = module.Importer(client, files, on_rows=count, outstanding=20)\n"
-            "importer.run(module.ImportProgress(Path(sys.argv[4]), importer.task))\n"
+            "importer.run(ImportProgress(Path(sys.argv[4]), importer.task))\n"
         )
         for number, limit in enumerate((150, 100, 280)):
             killed = await self.ended(program, str(limit), f"progress-{number // 2}")

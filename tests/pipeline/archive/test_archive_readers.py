@@ -19,7 +19,8 @@ from msmq.pipeline.archive import changes
 from msmq.pipeline.archive.upkeep import erase
 from msmq.pipeline.archive.where import parse_condition
 from msmq.pipeline.files.format import read_file
-from msmq.pipeline.files.importer import files_in, rows_of
+from msmq.pipeline.files.import_files import files_in
+from msmq.pipeline.files.import_rows import rows_of
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.spark.inputs import parse_input, read_rows
 from tests.pipeline.archive.archive_case import DAY, ArchiveTestCase, killed
