@@ -10,29 +10,20 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from uuid import UUID, uuid4
 
 import attrs
-from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import (
     IProtocolFactory,
     IReactorFromThreads,
-    IReactorInThreads,
     IReactorThreads,
     IReactorTime,
 )
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
-from msmq.control.authentication.guess_limit import TokenGuessLimit
-from msmq.control.authentication.roles import Role
-from msmq.control.authentication.token_authentication import TokenAuthentication
-from msmq.control.authentication.token_check import TokenSite
-from msmq.control.authentication.token_file import TokenFile
-from msmq.control.authentication.tokens import TokenError
 from msmq.control.server.alarms.certificate_watch import CertificateWatch
 from msmq.control.server.server_configuration import (
     NO_SOURCE,
@@ -58,14 +49,13 @@ from msmq.manager.manager_settings import ORIGINAL
 from msmq.manager.service import QueueManagerService
 from msmq.net.clock import SystemClock
 from msmq.net.dialling_session_factory import DiallingSessionFactory
-from msmq.net.endpoints import StreamEndpoint, socket_text
+from msmq.net.endpoints import StreamEndpoint
 from msmq.net.reactors import running_reactor
 from msmq.net.session import SessionProtocol
 from msmq.net.session_factory import MakeSession, SessionFactory
 from msmq.net.tls import NeverNone
 from msmq.service.composition import ServerParts, compose, directory_context
 from msmq.service.configuration import ConfigurationError
-from msmq.service.control_socket import listen_on_control_socket
 from msmq.service.data_directory.data_lock import DataLock
 from msmq.service.data_directory.host_fingerprint import check_clone
 from msmq.service.data_directory.identity import (
@@ -78,6 +68,7 @@ from msmq.service.data_directory.identity import (
 from msmq.service.data_directory.store_conversion import convert_former_store
 from msmq.service.directory_servers import DirectorySearch, DirectoryServerProtocol
 from msmq.service.exposure import exposure
+from msmq.service.management_endpoints import ManagementEndpoints
 from msmq.service.process.collector import CycleSweeps
 from msmq.service.process.descriptors import descriptor_limit
 from msmq.service.process.log_output import LogOutput
@@ -86,7 +77,7 @@ from msmq.service.process.staged_service import StagedService
 from msmq.service.reload import PreparedReload, ReloadRefused, ReloadResult, prepare
 from msmq.service.replacements import MakeDiscovery, MakePing, MakeSessions, Replacements, ServerPingProtocol
 from msmq.service.server_arguments import check_server_arguments
-from msmq.service.server_ports import ServerPorts, StartError
+from msmq.service.server_ports import ServerPorts
 from msmq.service.settings import Configuration
 from msmq.session.descriptor_shares import SMALL, DescriptorShares
 from msmq.storage.factory import make_store
@@ -95,7 +86,6 @@ from msmq.wire.guid import braced
 
 if TYPE_CHECKING:
     from msmq.service.standby import StandbyWait
-    from msmq.web.endpoint import WebEndpoint
 
 
 RELOADED: Final = "done"
@@ -178,8 +168,6 @@ class Server(StagedService):
         self._log_output = log_output
         self.configuration = configuration
         self._source = source
-        self._tokens: TokenFile | None = None
-        self._authentication: TokenAuthentication | None = None
         self._reloads = Counter({RELOADED: 0, REFUSED: 0})
         self._parts: ServerParts | None = None
         self._stands_by = False
@@ -201,6 +189,9 @@ class Server(StagedService):
         )
         self._program = program
         self._ports = ServerPorts(self._reactor, self._undo.append, self._log_line)
+        self._management = ManagementEndpoints(
+            self._reactor, self._ports, lambda: self.configuration, self._reloads, self.log
+        )
 
     @property
     def is_ready(self) -> bool:
@@ -301,7 +292,9 @@ class Server(StagedService):
         return self._source()
 
     def _prepare(self, read: Configuration) -> PreparedReload:
-        return prepare(self.configuration, read, tokens=self._tokens, endpoints=self._ports.reloadable)
+        return prepare(
+            self.configuration, read, tokens=self._management.tokens, endpoints=self._ports.reloadable
+        )
 
     def _reload(self) -> ReloadResult:
         read = self._read()
@@ -323,9 +316,7 @@ class Server(StagedService):
         lock = DataLock(data)
         lock.acquire()
         self._undo.append(lock.release)
-        self._tokens = self._read_tokens()
-        if self._tokens is not None:
-            self._authentication = TokenAuthentication(self._tokens, TokenGuessLimit(), self._reactor)
+        self._management.read_tokens()
         if (warning := exposure(configuration)) is not None:
             self.log.warn("{line}", line=f"listen.session: {warning}")
         clock = self._clock
@@ -342,7 +333,7 @@ class Server(StagedService):
         if store is None:
             store = make_store(configuration.storage, data, accepts_loss=self._accepts_loss)
         measured = MeteredStore(store, self._reactor.seconds)
-        web = self._web_endpoint(measured)
+        web = self._management.web_endpoint(measured)
         turns = ReactorTurns(
             self._reactor, clock, _no_metric if web is None else web.instruments.turn_seconds.observe
         )
@@ -374,7 +365,7 @@ class Server(StagedService):
         self._undo.append(parts.stop)
         if web is not None and listen.web is not None:
             # Before the store opens, which may take long, so that progress can be observed.
-            await self._listen_for_web(listen.web, web, parts)
+            self.web = await self._management.listen_for_web(listen.web, web, parts)
         await self._convert_former_store()
         await parts.manager.open()
         if standby is not None:
@@ -385,9 +376,13 @@ class Server(StagedService):
             self._undo.append(self._program.end)
             await self._program.prepare(parts.manager)
         if listen.control is not None:
-            await self._listen_for_control(listen.control, parts)
-        if listen.remote_control is not None and self._authentication is not None:
-            await self._listen_for_remote_control(listen.remote_control, self._authentication, parts)
+            port = await self._management.listen_for_control(listen.control, parts)
+            self._control_socket = listen.control
+            self._undo.append(port.stopListening)
+        if listen.remote_control is not None:
+            self.remote_control = await self._management.listen_for_remote_control(
+                listen.remote_control, parts
+            )
         if listen.session is not None:
             await self._ports.listen_for_sessions(
                 listen.session, _listening(listen.session, parts), parts.tls
@@ -462,78 +457,6 @@ class Server(StagedService):
         if self._replacements.directory is None and not has_identity(queue_manager.data):
             known = await identifier_in_directory(configuration.directory, queue_manager.name, context)
         return load_identity(queue_manager.data, lambda: known or uuid4())
-
-    async def _listen_for_control(self, path: Path, parts: ServerParts) -> None:
-        port = await listen_on_control_socket(
-            self._reactor, path, parts.control, self.configuration.security.control_group
-        )
-        self._control_socket = path
-        self._undo.append(port.stopListening)
-
-    def _read_tokens(self) -> TokenFile | None:
-        """The tokens of remote callers, if there is an endpoint for them."""
-        path, listen = self.configuration.security.control_token_file, self.configuration.listen
-        if path is None or (listen.remote_control is None and listen.web is None):
-            return None
-        try:
-            return TokenFile(Path(path))
-        except TokenError as error:
-            raise StartError(str(error)) from error
-
-    def _web_endpoint(self, store: MeteredStore) -> WebEndpoint | None:
-        """The web endpoint with the instruments of the store and the reactor; C{None} without one."""
-        if self.configuration.listen.web is None:
-            return None
-        # A server without a web endpoint never imports it.
-        from msmq.web.endpoint import WebEndpoint
-
-        return WebEndpoint.around(store)
-
-    def _anonymous_role(self) -> Role | None:
-        """The role of callers of the web endpoint without a token; C{None} for C{none}."""
-        return Role.parse(self.configuration.web.anonymous)
-
-    async def _listen_for_web(self, endpoint: StreamEndpoint, web: WebEndpoint, parts: ServerParts) -> None:
-        if not endpoint.is_loopback and self._authentication is None:
-            raise StartError(f"the web endpoint {endpoint} needs [security] control_token_file")
-        if self._authentication is None and self._anonymous_role() is Role.READER:
-            # The control socket lets in its owner and its group alone.
-            self.log.warn(
-                "{line}",
-                line=f"listen.web: every user of this computer can read messages at {endpoint};"
-                " [security] control_token_file requires a token, [web] anonymous limits callers without one",
-            )
-        site = web.site(
-            parts.manager,
-            self._reactor,
-            control=parts.control,
-            # The console shows messages: where tokens are configured it needs one on loopback too.
-            tokens=self._authentication,
-            is_loopback=endpoint.is_loopback,
-            anonymous=self._anonymous_role,
-            windows_names=self.configuration.web.windows_exporter_names,
-            members=self.configuration.control_servers,
-            member_token_file=self.configuration.web.member_token_file,
-            reloads=self._reloads,
-            bridges=parts.bridge,
-            archive=parts.archive,
-            shadows=parts.shadows,
-        )
-        port = await self._ports.listen("web", endpoint, site, parts.tls)
-        host = cast(IPv4Address | IPv6Address, port.getHost())
-        self.web = (host.host, host.port)
-        # The first request for a page would wait for it otherwise.
-        cast(IReactorInThreads, self._reactor).callInThread(web.prepare)
-        self._log_line(f"web on {socket_text(*self.web)}")
-
-    async def _listen_for_remote_control(
-        self, endpoint: StreamEndpoint, tokens: TokenAuthentication, parts: ServerParts
-    ) -> None:
-        site = TokenSite(parts.control, tokens, self._reactor)
-        port = await self._ports.listen("remote_control", endpoint, site, parts.tls)
-        host = cast(IPv4Address | IPv6Address, port.getHost())
-        self.remote_control = (host.host, host.port)
-        self._log_line(f"remote control on {socket_text(*self.remote_control)}")
 
     def _forget(self) -> None:
         self._parts = self.remote_control = self.web = None
