@@ -1,9 +1,8 @@
-"""Common parts of the tests of LDAP servers: how objects are created in a directory."""
+"""What the provider for LDAP does with every server: schema, enrollment, names and pages."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from uuid import UUID, uuid4
 
 import attrs
@@ -12,19 +11,13 @@ from twisted.internet.defer import Deferred, DeferredList
 from msmq.directory.ldap import operations as operations_module
 from msmq.directory.ldap.enrollment.enrollment import Enrollment
 from msmq.directory.ldap.enrollment.plan import EnrollmentError, MemberRequest
-from msmq.directory.ldap.entries.attribute_mapping import CLASSES, GUID
-from msmq.directory.ldap.entries.entry_writer import packed
+from msmq.directory.ldap.entries.attribute_mapping import GUID
 from msmq.directory.ldap.entries.values import pack_guid
 from msmq.directory.ldap.names import child
-from msmq.directory.ldap.operations import Operations
-from msmq.directory.ldap.provider import LdapDirectory
-from msmq.directory.ldap.settings import Dialect, LdapSettings
-from msmq.directory.ldap.transport.connection import LdapConnection
+from msmq.directory.ldap.settings import Dialect
 from msmq.directory.ldap.transport.filters import ANYTHING
 from msmq.directory.ldap.transport.wire import Scope
-from msmq.interfaces import DirectoryError, IDirectory
 from msmq.manager.securing.public_descriptors import own_entries, published_list
-from msmq.membership.attributes import DirectoryObject, directory_attributes
 from msmq.membership.enumerations import (
     DirectoryOperationResult,
     DirectoryServerType,
@@ -42,16 +35,13 @@ from msmq.membership.objects import (
 from msmq.membership.queries import AttributeFilter, FilterOperator, equals
 from msmq.membership.rights import class_default
 from msmq.membership.rights_change import to_directory
-from msmq.net.clock import SystemClock
 from msmq.structures.directory.public_key_blob import PublicKeyBlob
 from msmq.structures.directory.public_keys import MqdsPublicKey, MqdsPublicKeys, ProviderType
-from msmq.structures.names.format_name import DistributionListFormatName, FormatName, PublicFormatName
+from msmq.structures.names.format_name import DistributionListFormatName
 from msmq.testing.ciphers import MemoryCiphers
 from msmq.testing.contracts.directory import NOWHERE, SID
-from msmq.testing.contracts.directory_changes import WritableDirectoryContract
 from msmq.windows.sddl import parse_sddl
-
-T = TypeVar("T", bound=DirectoryObject)
+from tests.directory.ldap_objects import LdapDirectoryObjects
 
 PUBLISHED: Final = frozenset(
     "cn description distinguishedname dnshostname objectguid objectsid ntsecuritydescriptor"
@@ -79,107 +69,8 @@ SCHEMA: Final = {
 """[MS-MQDSSM] 2.4; mSMQSignKey is ours, for what the document has no place for."""
 
 
-class LdapDirectoryContract(WritableDirectoryContract):
-    """For a server on which every test has a base of its own.
-
-    @ivar settings: of the account that may do everything.
-    """
-
-    settings: LdapSettings
-
-    def set_up(self, settings: LdapSettings) -> None:
-        """Make what the tests have in common; a class that mixes this in calls it first."""
-        from twisted.internet import reactor
-
-        self.settings = settings
-        connection = LdapConnection(settings, reactor)
-        self.addCleanup(connection.close)
-        self.operations = Operations(connection)
-        self.directory = self.new_directory(settings)
-
-    def new_directory(self, settings: LdapSettings) -> LdapDirectory:
-        """Another directory at the same location."""
-        from twisted.internet import reactor
-
-        directory = LdapDirectory(settings, SystemClock(), reactor)
-        self.addCleanup(directory.close)
-        return directory
-
-    def make_directory(self) -> IDirectory:
-        return self.directory
-
-    async def add(self, added: T) -> T:
-        given: Any = added
-        made: T
-        if isinstance(added, EnterpriseObject):
-            made = await self._write_enterprise(given, directory_attributes(EnterpriseObject))
-            return made
-        if isinstance(added, UserObject):
-            made = await self.add_user(given)
-            return made
-        await self.directory.open()
-        return attrs.evolve(added, identifier=await self.directory.create(added))
-
-    async def add_user(self, added: Any) -> Any:
-        """Add a user to the directory, which the interface does not do."""
-        root = await self.operations.root()
-        identifier = uuid4()
-        values = {
-            **packed(added, directory_attributes(UserObject), is_new=True),
-            GUID: [pack_guid(identifier)],
-        }
-        name = child("somebody", child("Users", root.domain))
-        await self.operations.add(name, "person", {"sn": [b"somebody"]})
-        await self.operations.modify(name, {"objectClass": [b"person", b"user"], **values})
-        return attrs.evolve(added, identifier=identifier)
-
-    async def add_distribution_list(self, *members: FormatName) -> DistributionListFormatName:
-        root = await self.operations.root()
-        names = []
-        for member in members:
-            match member:
-                case PublicFormatName(identifier):
-                    entry = await self.operations.by_identifier("mSMQQueue", identifier, (GUID,))
-                case DistributionListFormatName(identifier):
-                    entry = await self.operations.by_identifier("group", identifier, (GUID,))
-                case _:
-                    raise AssertionError(f"{member} is not a member of a list")
-            assert entry is not None
-            names.append(entry.name.encode())
-        identifier = uuid4()
-        name = child(f"list {identifier}", child("Users", root.domain))
-        return DistributionListFormatName(await self.add_group(name, names, identifier))
-
-    async def add_group(self, name: str, members: Sequence[bytes], identifier: UUID) -> UUID:
-        """Make a group, and answer its identifier."""
-        await self.operations.add(name, "groupOfNames", {"member": members})
-        classes = [b"groupOfNames", b"group"]
-        await self.operations.modify(name, {"objectClass": classes, GUID: [pack_guid(identifier)]})
-        return identifier
-
-    async def add_enterprise_without(self, attribute: str) -> None:
-        await self._write_enterprise(EnterpriseObject(), directory_attributes(EnterpriseObject) - {attribute})
-        root = await self.operations.root()
-        column = CLASSES[EnterpriseObject].columns[attribute]
-        await self.operations.modify(root.services, {column.attribute: ()})
-
-    async def _write_enterprise(self, added: Any, names: frozenset[str]) -> Any:
-        await self.directory.open()
-        await self.directory.write(added, tuple(names))
-        return await self.directory.read(EnterpriseObject).addCallback(
-            lambda read: attrs.evolve(added, identifier=read["identifier"])
-        )
-
-    # What every LDAP server does
-
-    async def result(self, asked: Deferred[Any], reported: str = "") -> DirectoryOperationResult:
-        """How what was asked failed, and that it was said why."""
-        try:
-            await asked
-        except DirectoryError as error:
-            self.assertIn(reported, error.detail)
-            return error.result
-        raise AssertionError("a DirectoryError was expected")
+class LdapDirectoryContract(LdapDirectoryObjects):
+    """Tests of a server on which each has a base of its own."""
 
     async def test_made_with_a_descriptor(self) -> None:
         """A queue that is made with a list has it from the beginning, and can be changed and deleted."""

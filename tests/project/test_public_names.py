@@ -7,13 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-import json
-import re
-import subprocess
 import sys
-import textwrap
-from collections.abc import Iterable
-from pathlib import Path
 from types import ModuleType
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -26,8 +20,6 @@ import msmq.storage.log
 import msmq.storage.sqlite
 import msmq.testing
 import msmq.testing.contracts
-from tests.pipeline.stores import estate, write_log, write_sqlite
-from tests.project.example_files import EXAMPLES, PROJECT
 
 MSMQ = [
     "Acknowledge",
@@ -408,112 +400,3 @@ class PublicNamesTests(SynchronousTestCase):
                 self.assertEqual(seen, loaded)
                 self.assertEqual(sorted(module.__all__), sorted(name for _, name in seen))
                 self.assertEqual(set(module.__all__) - set(dir(module)), set())
-
-
-PUBLIC = {
-    *("msmq", "msmq.client", "msmq.interfaces", "msmq.pipeline.spark", "msmq.testing"),
-    *("msmq.testing.contracts", "msmq.testing.pytest_fixtures"),
-}
-"""The modules that compatibility.md promises."""
-
-WITH_INTERNALS = {
-    *("demo_crash.py", "demo_messages.py", "demo_pipeline.py", "demo_servers.py"),
-    *("enterprise/three_sites.py", "estate.ipynb", "lost_messages.py"),
-}
-"""The demo and the estate of three sites test the project itself; two reports use the tables of its jobs."""
-
-
-def python_of(file: Path) -> list[str]:
-    """The Python of a program, of a notebook's cells, or of the listings of a page."""
-    text = file.read_text(encoding="utf-8")
-    if file.suffix == ".ipynb":
-        cells = json.loads(text)["cells"]
-        return ["".join(each["source"]) for each in cells if each["cell_type"] == "code"]
-    if file.suffix == ".md":
-        return [textwrap.dedent(each) for each in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)]
-    return [text]
-
-
-def imported_from(file: Path) -> set[str]:
-    """The modules of this package that the Python in a file imports names from."""
-    lines = "\n".join(python_of(file)).splitlines()
-    found = (re.match(r"\s*(?:from|import) (msmq[\w.]*)", line) for line in lines)
-    return {each[1] for each in found if each is not None}
-
-
-class ShownImportTests(SynchronousTestCase):
-    """What users copy from the documentation and the examples."""
-
-    def internal_imports(self, files: Iterable[Path], directory: Path) -> dict[str, set[str]]:
-        """The imports of internal modules in each file that has some."""
-        found = {str(file.relative_to(directory)): imported_from(file) - PUBLIC for file in files}
-        return {name: modules for name, modules in found.items() if modules}
-
-    def test_pages(self) -> None:
-        """Listings in the documentation import from the public modules only."""
-        pages = [PROJECT / "README.md", *(PROJECT / "docs").rglob("*.md")]
-        self.assertIn("msmq.client", imported_from(PROJECT / "docs" / "guide" / "client.md"))
-        self.assertEqual(self.internal_imports(pages, PROJECT), {})
-
-    def test_examples(self) -> None:
-        """Examples do too, but for those that are listed."""
-        programs = [*EXAMPLES.rglob("*.py"), *EXAMPLES.rglob("*.ipynb"), *EXAMPLES.rglob("*.md")]
-        self.assertEqual(set(self.internal_imports(programs, EXAMPLES)), WITH_INTERNALS)
-
-    def test_compatibility_page(self) -> None:
-        """The page names each public module."""
-        page = (PROJECT / "docs" / "compatibility.md").read_text(encoding="utf-8")
-        self.assertEqual({name for name in PUBLIC if f"`{name}`" not in page}, set())
-
-
-class CostTests(SynchronousTestCase):
-    """Coming in costs no more than what is used."""
-
-    def loaded_by(self, statement: str) -> set[str]:
-        """The modules that a new interpreter has loaded after one statement."""
-        program = f"import sys\n{statement}\nprint(*sys.modules)"
-        return set(subprocess.check_output([sys.executable, "-c", program], text=True).split())
-
-    def test_package_alone_loads_no_framework(self) -> None:
-        """C{import msmq} loads neither Twisted nor the server."""
-        loaded = self.loaded_by("import msmq")
-        self.assertIn("msmq", loaded)
-        mine = {name for name in loaded if name.startswith(("twisted", "msmq."))}
-        self.assertEqual(mine, {"msmq.lazy_imports"})
-
-    def test_names_choose_no_reactor(self) -> None:
-        """A program that imports the names still chooses its reactor; only Server brings one, with Klein."""
-        names = ", ".join(name for name in MSMQ if name != "Server")
-        loaded = self.loaded_by(f"from msmq import {names}")
-        self.assertIn("msmq.net.session", loaded)
-        self.assertFalse("twisted.internet.reactor" in loaded)
-
-    def test_reader_of_stores_loads_no_queue_model(self) -> None:
-        """A Spark worker starts often: it loads interfaces of storage, but no decoder and no session."""
-        loaded = self.loaded_by("import msmq.pipeline.reading.stores, msmq.pipeline.spark.source")
-        self.assertIn("msmq.interfaces.storage", loaded)
-        unused = ("msmq.control", "msmq.decoding.bodies", "msmq.membership", "msmq.session", "twisted.plugin")
-        self.assertEqual({name for name in loaded if name.startswith(unused)}, set())
-
-    def test_reader_of_a_store_loads_no_writer(self) -> None:
-        """What a Spark worker opens loads the format of that kind of store, and nothing that writes one."""
-        for kind, name, others in (
-            ("log", "LogStoreReader", ("msmq.storage.sqlite", "sqlite3")),
-            ("sqlite", "SqliteStoreReader", ("msmq.storage.log",)),
-        ):
-            data = Path(self.mktemp()).absolute()
-            {"log": write_log, "sqlite": write_sqlite}[kind](data, estate())
-            loaded = self.loaded_by(
-                "from msmq.storage.readers import open_reader\n"
-                f"assert type(open_reader({str(data)!r})).__name__ == {name!r}"
-            )
-            unused = (
-                *("msmq.interfaces.plugins", "msmq.membership", "msmq.routing", "twisted.plugin", *others),
-                *(f"msmq.storage.{kind}.{module}" for module in ("store", "factory", "writer", "scrubber")),
-            )
-            self.assertEqual({name for name in loaded if name.startswith(unused)}, set(), kind)
-
-    def test_plugin_loads_no_server(self) -> None:
-        """The file that every C{twistd} imports names the server and does not load it."""
-        loaded = self.loaded_by("import twisted.plugins.msmq_plugin")
-        self.assertEqual({name for name in loaded if name.split(".")[0] == "msmq"}, set())

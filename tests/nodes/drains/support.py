@@ -8,6 +8,7 @@ from uuid import UUID
 from msmq.interfaces.drains import DrainSummary
 from msmq.structures.identifier_digest import add_to_digest, digest_text
 from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
 from tests.builders import ALPHA
 from tests.manager.support import FaultyStore
@@ -85,3 +86,10 @@ class DrainTestCase(NodesTestCase):
         self.assertEqual(summary.moved, len(sent))
         identities = [MessageIdentifier.parse(each).to_bytes() for each in arrived]
         self.assertEqual(summary.digest, digest_text(add_to_digest(0, identities)))
+
+    def stored_views(self, *bodies: bytes, **kwargs: object) -> list[UserMessageView]:
+        """GAMMA sends messages, which ALPHA has in its queue."""
+        self.send(self.gamma, AT_ALPHA, *bodies, **kwargs)
+        self.clock.advance(5)
+        page = self.run_to_end(self.alpha.service.inspection.browse(ORDERS, count=1000))
+        return [message.view for message in page.messages]

@@ -7,12 +7,10 @@ from collections.abc import Coroutine
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.logger import ILogObserver, LogEvent, capturedLogs, formatEvent, globalLogPublisher
-from zope.interface import implementer
+from twisted.logger import capturedLogs, formatEvent
 
 from msmq.interfaces.drains import DrainSummary
-from msmq.manager.manager_settings import CloneCheck
-from msmq.persistence.changes import AppendEvent, RemoveState
+from msmq.persistence.changes import AppendEvent
 from msmq.queues import available_positions, ordered_positions, packed_positions
 from msmq.queues import queue as queue_module
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
@@ -30,17 +28,10 @@ RECOVERABLE = Delivery.RECOVERABLE
 class DrainTests(DrainTestCase):
     """GAMMA sends to ALPHA, which drains to BETA."""
 
-    def stored(self, *bodies: bytes, **kwargs: object) -> list[UserMessageView]:
-        """GAMMA sends messages, which ALPHA has in its queue."""
-        self.send(self.gamma, AT_ALPHA, *bodies, **kwargs)
-        self.clock.advance(5)
-        page = self.run_to_end(self.alpha.service.inspection.browse(ORDERS, count=1000))
-        return [message.view for message in page.messages]
-
     def test_present_and_later_messages(self) -> None:
         """What is in the queue is moved, and then what senders go on to send to the old name."""
         self.both()
-        self.stored(b"1", b"2", delivery=RECOVERABLE)
+        self.stored_views(b"1", b"2", delivery=RECOVERABLE)
         self.begin()
         self.clock.advance(5)
         self.send(self.gamma, AT_ALPHA, b"3", delivery=RECOVERABLE)
@@ -69,12 +60,12 @@ class DrainTests(DrainTestCase):
 
         first, second = at_once(drains.begin(ORDERS, AT_BETA), drains.begin(ORDERS, AT_BETA))
         self.assertEqual(first, second)
-        self.stored(b"1", b"2", delivery=RECOVERABLE)
+        self.stored_views(b"1", b"2", delivery=RECOVERABLE)
         self.assertEqual(drains.summary(ORDERS).moved, 2)
         self.assert_proven()
         ended, begun = at_once(drains.end(ORDERS), drains.begin(ORDERS, AT_BETA))
         self.assertEqual((ended.moved, begun.moved), (2, 0))
-        self.stored(b"3", delivery=RECOVERABLE)
+        self.stored_views(b"3", delivery=RECOVERABLE)
         self.assertEqual(drains.summary(ORDERS).moved, 1)
         self.assertEqual(self.bodies(self.beta, ORDERS), [b"1", b"2", b"3"])
 
@@ -84,7 +75,7 @@ class DrainTests(DrainTestCase):
         """
         self.both()
         answers = "DIRECT=OS:GAMMA\\private$\\answers"
-        [before] = self.stored(
+        [before] = self.stored_views(
             b"body",
             label="a label",
             delivery=RECOVERABLE,
@@ -137,7 +128,7 @@ class DrainTests(DrainTestCase):
         # A private name has no address; a session that BETA has opened leads there.
         self.send(self.beta, "DIRECT=OS:ALPHA\\private$\\nowhere", b"x")
         self.clock.advance(1)
-        views = self.stored(b"1", delivery=RECOVERABLE) + self.stored(b"2")[1:]
+        views = self.stored_views(b"1", delivery=RECOVERABLE) + self.stored_views(b"2")[1:]
         name = self.beta.service.inspection.queue(ORDERS).format_name
         self.run_to_end(self.alpha.service.drains.begin(ORDERS, name))
         self.clock.advance(5)
@@ -148,8 +139,8 @@ class DrainTests(DrainTestCase):
     def test_express_messages(self) -> None:
         """Express messages are moved in order of priority."""
         self.both()
-        self.stored(b"low", priority=0)
-        self.stored(b"high", priority=7)
+        self.stored_views(b"low", priority=0)
+        self.stored_views(b"high", priority=7)
         self.begin()
         self.clock.advance(5)
         self.assert_proven()
@@ -162,7 +153,7 @@ class DrainTests(DrainTestCase):
         """
         self.both(transactional=True)
         bodies = [b"%d" % number for number in range(600)]
-        before = self.stored(*bodies, transactional=True)
+        before = self.stored_views(*bodies, transactional=True)
         self.begin()
         self.clock.advance(60)
         self.assert_proven()
@@ -181,7 +172,7 @@ class DrainTests(DrainTestCase):
         self.queue(self.alpha, journal=True)
         self.queue(self.beta, log=True)
         answers = self.queue(self.gamma, "acks")
-        self.stored(
+        self.stored_views(
             b"1",
             delivery=RECOVERABLE,
             acknowledge=Acknowledge.POSITIVE_ARRIVAL | Acknowledge.POSITIVE_RECEIVE,
@@ -201,7 +192,7 @@ class DrainTests(DrainTestCase):
     def test_senders_of_transactions_are_answered(self) -> None:
         """A sender that keeps transactional messages until their result is known keeps them no longer."""
         self.both(transactional=True)
-        self.stored(b"1", transactional=True, dead_letter=True)
+        self.stored_views(b"1", transactional=True, dead_letter=True)
         waiting = self.gamma.model.collection.awaiting
         self.assertEqual(waiting.message_count, 1, "the sender waits for the result")
         self.begin()
@@ -209,97 +200,10 @@ class DrainTests(DrainTestCase):
         self.assertEqual(waiting.message_count, 0)
         self.assertEqual(self.run_to_end(self.gamma.service.inspection.dead_letters()), [])
 
-    def test_restart(self) -> None:
-        """A drain continues after a restart, with its counts."""
-        self.both()
-        self.stored(b"1", b"2", delivery=RECOVERABLE)
-        self.begin()
-        self.clock.advance(5)
-        self.restart()
-        self.send(self.gamma, AT_ALPHA, b"3", delivery=RECOVERABLE)
-        self.clock.advance(120)
-        self.assertEqual(self.alpha.service.drains.summary(ORDERS).moved, 3)
-        self.assert_proven()
-        self.assertEqual(self.bodies(self.beta, ORDERS), [b"1", b"2", b"3"])
-
-    def test_damaged_record(self) -> None:
-        """A drain whose record cannot be read is named in the log after a restart, moves nothing, and is
-        begun again with new counts.
-        """
-        self.both()
-        self.stored(b"1", delivery=RECOVERABLE)
-        self.begin()
-        self.clock.advance(5)
-        store = self.stores["ALPHA"]
-        [page] = [name for name in store.names() if name.startswith("drain-page.")]
-        self.successResultOf(store.commit([RemoveState(page)]))
-        lines = self.log_lines()
-        self.restart()
-        [line] = [line for line in lines if "the drain of" in line]
-        self.assertIn(f"{ORDERS} does not go on", line)
-        self.assertIn(f"{page} is missing", line)
-        self.assertEqual(self.alpha.service.drains.summaries(), [])
-        self.stored(b"2", delivery=RECOVERABLE)
-        self.clock.advance(120)
-        self.assertEqual(self.alpha.service.inspection.queue(ORDERS).messages, 1)
-        self.begin()
-        self.clock.advance(5)
-        self.assertEqual(self.alpha.service.drains.summary(ORDERS).moved, 1)
-        self.restart()
-        self.assertEqual(self.alpha.service.drains.summary(ORDERS).moved, 1)
-
-    def test_damaged_record_of_a_deleted_queue(self) -> None:
-        """It leaves the store at the next start, and is in the log no more."""
-        self.both()
-        self.stored(b"1", delivery=RECOVERABLE)
-        self.begin()
-        self.clock.advance(5)
-        store = self.stores["ALPHA"]
-        [page] = [name for name in store.names() if name.startswith("drain-page.")]
-        self.successResultOf(store.commit([RemoveState(page)]))
-        self.restart()
-        deleting = self.deferred(self.alpha.service.delete_queue(ORDERS))
-        self.clock.advance(1)
-        self.successResultOf(deleting)
-        lines = self.log_lines()
-        self.restart()
-        self.assertEqual([line for line in lines if "the drain of" in line], [])
-        self.assertEqual([name for name in store.names() if name.startswith("drain")], [])
-
-    def log_lines(self) -> list[str]:
-        """The lines of the log from now on."""
-        lines: list[str] = []
-
-        @implementer(ILogObserver)
-        def observe(event: LogEvent) -> None:
-            lines.append(formatEvent(event))
-
-        globalLogPublisher.addObserver(observe)
-        self.addCleanup(globalLogPublisher.removeObserver, observe)
-        return lines
-
-    def test_clone(self) -> None:
-        """What may be a clone moves nothing: its original does; once it is known to be the original, it goes
-        on.
-        """
-        self.both()
-        self.begin()
-        self.restart(options={"clone": CloneCheck("the data directory was copied", lambda: None)})
-        self.flushLoggedErrors()
-        self.stored(b"1", b"2", delivery=RECOVERABLE)
-        self.clock.advance(60)
-        summary = self.alpha.service.drains.summary(ORDERS)
-        self.assertEqual((summary.remaining, summary.moved, summary.in_transit), (2, 0, 0))
-        self.assertIn("may be a clone: the data directory was copied", summary.reason)
-        self.alpha.service.keep_identity()
-        self.clock.advance(60)
-        self.assertEqual(self.bodies(self.beta, ORDERS), [b"1", b"2"])
-        self.assertEqual(self.alpha.service.drains.summary(ORDERS).reason, "")
-
     def test_end(self) -> None:
         """After the end of a drain messages stay, also after a restart."""
         self.both()
-        self.stored(b"1", delivery=RECOVERABLE)
+        self.stored_views(b"1", delivery=RECOVERABLE)
         self.begin()
         self.clock.advance(5)
         final = self.run_to_end(self.alpha.service.drains.end(ORDERS))
@@ -328,7 +232,7 @@ class DrainTests(DrainTestCase):
         """While the destination is away, only so many messages leave the queue; all arrive later."""
         self.both()
         self.beta.deaf()
-        self.stored(*[b"%d" % number for number in range(5000)], delivery=RECOVERABLE)
+        self.stored_views(*[b"%d" % number for number in range(5000)], delivery=RECOVERABLE)
         self.begin()
         self.clock.advance(5)
         summary = self.alpha.service.drains.summary(ORDERS)
@@ -391,7 +295,7 @@ class DrainTests(DrainTestCase):
         """A message that cannot be delivered from here becomes a dead letter here."""
         self.both()
         self.beta.deaf()
-        self.stored(b"1", delivery=RECOVERABLE)
+        self.stored_views(b"1", delivery=RECOVERABLE)
         self.begin()
         self.clock.advance(5)
         self.run_to_end(self.alpha.service.purge_outgoing(AT_BETA))
@@ -402,7 +306,7 @@ class DrainTests(DrainTestCase):
         """The same for one that keeps the identifier that its sender gave it."""
         self.both()
         name = self.beta.service.inspection.queue(ORDERS).format_name
-        [view] = self.stored(b"1", delivery=RECOVERABLE)
+        [view] = self.stored_views(b"1", delivery=RECOVERABLE)
         self.run_to_end(self.alpha.service.drains.begin(ORDERS, name))
         self.clock.advance(5)
         self.run_to_end(self.alpha.service.purge_outgoing(name))
@@ -425,7 +329,7 @@ class DrainTests(DrainTestCase):
     def test_paused_queue(self) -> None:
         """A queue that is paused for its readers is drained, what is there and what arrives."""
         self.both()
-        self.stored(b"1", delivery=RECOVERABLE)
+        self.stored_views(b"1", delivery=RECOVERABLE)
         self.run_to_end(self.alpha.service.pause_queue(ORDERS))
         self.begin()
         self.clock.advance(5)
@@ -445,37 +349,6 @@ class DrainTests(DrainTestCase):
             self.restart()
         self.assertEqual([each for each in map(formatEvent, events) if "drain" in each], [])
         self.assertEqual(self.alpha.service.drains.summaries(), [])
-
-
-class RefusedDrainTests(DrainTestCase):
-    """Drains that are not begun."""
-
-    def refusal(self, queue: str, destination: str) -> str:
-        """The error of a drain that is refused."""
-        failed = self.failureResultOf(
-            self.deferred(self.alpha.service.drains.begin(queue, destination)), MQError
-        )
-        return str(failed.value)
-
-    def test_refusals(self) -> None:
-        """A drain needs a queue here, and the direct name of a queue elsewhere; a second one to another
-        destination is refused, to the same one not.
-        """
-        self.both()
-        self.assertIn("MQ_ERROR_QUEUE_NOT_FOUND", self.refusal(".\\private$\\nowhere", AT_BETA))
-        self.assertIn("MQ_ERROR_ILLEGAL_OPERATION", self.refusal(ORDERS, AT_ALPHA))
-        self.assertIn("MQ_ERROR_NO_DS", self.refusal(ORDERS, "PUBLIC=6f9b4c1e-7c1b-4f4c-9d38-0f9e1c4f3a11"))
-        self.assertIn("system queue", self.refusal(".\\system$;deadletter", AT_BETA))
-        self.assertIn("MQ_ERROR", self.refusal(ORDERS, AT_BETA + ";journal"))
-        first = self.begin()
-        self.assertEqual(self.begin(), first)
-        self.assertIn("end that first", self.refusal(ORDERS, "DIRECT=OS:BETA\\private$\\other"))
-
-    def test_no_message_log(self) -> None:
-        """Without a message log nothing says what has arrived."""
-        self.queue(self.beta)
-        failed = self.failureResultOf(self.deferred(self.beta.service.inspection.logged(ORDERS)), MQError)
-        self.assertIn("no message log", str(failed.value))
 
 
 class PackedDrainTests(DrainTestCase):
