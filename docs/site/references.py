@@ -20,7 +20,7 @@ def metrics_reference() -> str:
     lines = [
         "# Every metric",
         "",
-        "[Metrics and health](../docs/guide/operating.md#metrics-and-health) says how to read them."
+        "[Metrics and health](../docs/guide/monitoring.md#metrics-and-health) says how to read them."
         " The process of the server also has the `process_...` metrics of the Prometheus client.",
         "",
         "| name | kind | labels | meaning |",

@@ -183,15 +183,16 @@ class ShellListingTests(SynchronousTestCase):
             time.sleep(0.05)
         self.fail(log.read_text(encoding="utf-8", errors="replace"))
 
-    def run_page(self, page: Path, environment: Path | None = None) -> None:
+    def run_page(self, *pages: Path, environment: Path | None = None) -> None:
         """Run every listing, and compare its output with the one that the page shows.
 
+        @param pages: several, if the examples of one continue those of the page before.
         @param environment: its C{.venv}; by default one whose commands start at once.
         """
         if shutil.which("curl") is None:
             raise SkipTest("curl is not installed")
         (self.directory / ".venv").symlink_to(environment or bin_directory().parent)
-        for listing in listings(page):
+        for listing in (listing for page in pages for listing in listings(page)):
             if listing.language != "sh" or _SET_UP.match(listing.text):
                 continue
             script = self.moved(listing.text)
@@ -215,7 +216,7 @@ class ShellListingTests(SynchronousTestCase):
 
     def test_readme(self) -> None:
         """A newcomer who follows the README sees what it shows, with the commands as they are installed."""
-        self.run_page(PROJECT / "README.md", Path(sys.prefix))
+        self.run_page(PROJECT / "README.md", environment=Path(sys.prefix))
 
     def test_first_broker(self) -> None:
         """A newcomer's broker processes and answers messages as the tutorial shows."""
@@ -231,7 +232,11 @@ class ShellListingTests(SynchronousTestCase):
 
     def test_operating(self) -> None:
         """The tasks of an operator are done as the guide does them."""
-        self.run_page(PROJECT / "docs" / "guide" / "operating.md")
+        guide = PROJECT / "docs" / "guide"
+        tasks = (guide / "operating.md").read_text(encoding="utf-8").partition("## Tasks")[2]
+        pages = [guide / name for name in re.findall(r"^\| \[.*?\]\((.*?)\) \|", tasks, re.MULTILINE)]
+        self.assertIn(guide / "troubleshooting.md", pages)
+        self.run_page(*pages)
 
     def test_from_windows(self) -> None:
         """An administrator of MSMQ does with the command what the cmdlets did."""
