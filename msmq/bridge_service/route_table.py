@@ -29,7 +29,17 @@ from msmq.plugins import plugins
 from msmq.quoting import quoted
 from msmq.toml.document import nearest
 from msmq.toml.lines import Path as KeyPath
-from msmq.toml.value_kinds import Array, Seconds, Text, ValueKind, WholeNumber, type_name, wrong_type
+from msmq.toml.value_kinds import (
+    Array,
+    Seconds,
+    Size,
+    Text,
+    ValueKind,
+    WholeNumber,
+    WholeSeconds,
+    type_name,
+    wrong_type,
+)
 
 LARGEST_NUMBER: Final = 64
 """Limit on routes of a configuration."""
@@ -118,9 +128,9 @@ KEYS: Final[Mapping[str, RouteKey]] = {
     "properties": RouteKey(_Texts("property = JMESPath")),
     "decode": RouteKey(Text(_decoder, "auto, or the name of a format")),
     "mapping": RouteKey(Text(_text, "MODULE:CLASS")),
-    "limit": RouteKey(WholeNumber(0, 0x40000000), 0x3F0000, "bytes"),
+    "limit": RouteKey(Size(0, 0x40000000), 0x3F0000, "bytes"),
     "claim_check": RouteKey(Text(_directory, "a directory")),
-    "claim_lifetime": RouteKey(WholeNumber(60, 31_536_000), int(CLAIM_LIFETIME), "seconds"),
+    "claim_lifetime": RouteKey(WholeSeconds(60, 31_536_000), int(CLAIM_LIFETIME), "seconds"),
     "on_failure": RouteKey(_one_of("dead-letter", "stop"), "dead-letter"),
     "dead_letters": RouteKey(Text(_text, "a queue of the source")),
     "window": RouteKey(WholeNumber(1, 10_000), 256, "messages"),
@@ -133,7 +143,7 @@ KEYS: Final[Mapping[str, RouteKey]] = {
     "password_file": RouteKey(Text(_file, "a file")),
     "ca_file": RouteKey(Text(_file, "a file")),
     "certificate_file": RouteKey(Text(_file, "a file")),
-    "heartbeat": RouteKey(WholeNumber(1, 3600), 60, "seconds"),
+    "heartbeat": RouteKey(WholeSeconds(1, 3600), 60, "seconds"),
     "retry": RouteKey(Seconds(0.1, 3600), 1.0, "seconds"),
     "retry_maximum": RouteKey(Seconds(0.1, 3600), 60.0, "seconds"),
 }

@@ -12,6 +12,7 @@ import attrs
 import click
 
 from msmq.cli.output import Output
+from msmq.quantities import DURATION_FORM, KIBIBYTE, SIZE_FORM, parse_duration, parse_size
 from msmq.quoting import quoted
 from msmq.spelling import closest
 from msmq.structures.status import MQError, Status
@@ -195,16 +196,71 @@ def _last_part(name: str) -> str:
 _LONGEST: Final = 1e9
 """Seconds that stand for any longer time: the system's functions for waiting refuse some of these."""
 
+_MOST: Final = 0xFFFFFFFF
+
 
 class SecondsOption(click.FloatRange):
-    """A finite number of seconds; one of more than 30 years is that long."""
+    """A finite number of seconds, or text with a unit; one of more than 30 years is that long."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parse the number."""
-        found = super().convert(value, param, ctx)
+        """Parse the number or the text."""
+        found = super().convert(_seconds_of(self, value, param, ctx), param, ctx)
         if not math.isfinite(found):
             self.fail(f"{quoted(value)} is not a number of seconds", param, ctx)
         return min(found, _LONGEST)
+
+
+class WholeSecondsOption(click.IntRange):
+    """A whole number of seconds up to 4294967295, or text with a unit."""
+
+    def __init__(self) -> None:
+        super().__init__(0, _MOST)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse the number or the text."""
+        found = _seconds_of(self, value, param, ctx)
+        if isinstance(found, float):
+            if not found.is_integer():
+                self.fail(f"{quoted(value)} is not a whole number of seconds", param, ctx)
+            found = int(found)
+        return super().convert(found, param, ctx)
+
+
+class KibibytesOption(click.IntRange):
+    """A number of units of 1,024 bytes up to 4294967295, or text with a unit, which is rounded up."""
+
+    def __init__(self) -> None:
+        super().__init__(0, _MOST)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse the number or the text."""
+        if isinstance(value, str) and _has_unit(value):
+            try:
+                value = -(-parse_size(value) // KIBIBYTE)
+            except ValueError:
+                self.fail(f"{quoted(value)} is neither a number of KiB nor {SIZE_FORM}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+def _seconds_of(
+    option: click.ParamType[Any], value: Any, param: click.Parameter | None, ctx: click.Context | None
+) -> Any:
+    """The seconds of a text with a unit; another value as it is."""
+    if not isinstance(value, str) or not _has_unit(value):
+        return value
+    try:
+        return parse_duration(value)
+    except ValueError:
+        option.fail(f"{quoted(value)} is neither a number of seconds nor {DURATION_FORM}", param, ctx)
+
+
+def _has_unit(text: str) -> bool:
+    """Whether a text is not a bare number, nor one that click refuses: C{nan}, C{1e3}."""
+    try:
+        float(text)
+    except ValueError:
+        return True
+    return False
 
 
 class GivenText(click.ParamType[str]):

@@ -14,7 +14,16 @@ from msmq.quoting import quoted
 from msmq.structures.directory.public_keys import MqdsPublicKeys
 from msmq.structures.names.path_name import PathKind, parse_path_name
 from msmq.structures.status import MQError
-from msmq.toml.value_kinds import Flag, Guid, Text, ValueKind, WholeNumber, computer_name, type_name
+from msmq.toml.value_kinds import (
+    Flag,
+    Guid,
+    Text,
+    ValueKind,
+    WholeNumber,
+    WholeSeconds,
+    computer_name,
+    type_name,
+)
 from msmq.wire.sid import parse_sid
 
 
@@ -98,7 +107,7 @@ class _References:
 _REFERENCES: Final = _References()
 
 TABLES: Final[Mapping[str, Mapping[str, ValueKind]]] = {
-    "enterprise": {"id": GUID, "name": _NAME, "default_time_to_live": WholeNumber(0, 0xFFFFFFFF)},
+    "enterprise": {"id": GUID, "name": _NAME, "default_time_to_live": WholeSeconds(0, 0xFFFFFFFF)},
     "site": {"name": _NAME, "id": GUID, "foreign": _FLAG},
     "link": {
         "sites": _REFERENCES,

@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 
 from msmq.service.keys import TABLES
-from msmq.toml.value_kinds import Array, Flag, Seconds, ValueKind, WholeNumber
+from msmq.toml.value_kinds import Array, Flag, Seconds, Size, ValueKind, WholeNumber
 
 PREFIX: Final = "MSMQ_"
 
@@ -85,7 +85,7 @@ def _typed(kind: ValueKind, text: str) -> object:
     try:
         if isinstance(kind, Flag):
             return {"true": True, "false": False}.get(text.strip().lower(), text)
-        if isinstance(kind, WholeNumber):
+        if isinstance(kind, WholeNumber | Size):
             return int(text)
         if isinstance(kind, Seconds):
             return float(text)

@@ -22,6 +22,7 @@ from msmq.net.endpoints import (
     parse_stream_endpoint,
 )
 from msmq.plugins import PluginError
+from msmq.quantities import KIBIBYTE
 from msmq.quoting import quoted
 from msmq.service.policy_plugins import check_access, check_router, check_session_policy
 from msmq.service.settings import (
@@ -46,6 +47,7 @@ from msmq.toml.value_kinds import (
     Guid,
     NetworkKind,
     Seconds,
+    Size,
     Text,
     ValueKind,
     WholeNumber,
@@ -228,6 +230,11 @@ def _counted(low: int, high: int, default: object, unit: str) -> Key:
     return Key(WholeNumber(low, high), default, unit)
 
 
+def _sized(low: int, high: int, default: object, step: int = 1) -> Key:
+    kind = Size(low, high, step)
+    return Key(kind, default, kind.unit)
+
+
 def _timed(low: float, high: float, default: object) -> Key:
     return Key(Seconds(low, high), default, "seconds")
 
@@ -318,15 +325,15 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "sessions_per_second": _counted(
             0, 1_000_000, _SESSION["sessions_per_second"], "connections a second"
         ),
-        "receive_memory": _counted(0, 1 << 50, _SESSION["receive_memory"], "bytes"),
+        "receive_memory": _sized(0, 1 << 50, _SESSION["receive_memory"]),
         "pings_per_second": _counted(0, 1_000_000, _SESSION["pings_per_second"], "pings a second"),
-        "quota": _counted(1, _U32, _LIMITS["quota"], "KB"),
-        "journal_quota": _counted(0, _U32, _LIMITS["journal_quota"], "KB"),
-        "peer_dead_letters": _counted(0, _U32, _LIMITS["peer_dead_letters"], "KB"),
-        "express_memory": _counted(4 * 1024 * 1024, 1 << 50, _LIMITS["express_memory"], "bytes"),
-        "packet_memory": _counted(0, 1 << 50, _LIMITS["packet_memory"], "bytes"),
+        "quota": _sized(1, _U32, _LIMITS["quota"], KIBIBYTE),
+        "journal_quota": _sized(0, _U32, _LIMITS["journal_quota"], KIBIBYTE),
+        "peer_dead_letters": _sized(0, _U32, _LIMITS["peer_dead_letters"], KIBIBYTE),
+        "express_memory": _sized(4 * 1024 * 1024, 1 << 50, _LIMITS["express_memory"]),
+        "packet_memory": _sized(0, 1 << 50, _LIMITS["packet_memory"]),
         "events": _counted(1, 1_000_000_000, _LIMITS["events"], "events"),
-        "delivery_records": _counted(0, 1_000_000, _LIMITS["delivery_records"], "KB"),
+        "delivery_records": _sized(0, 1_000_000, _LIMITS["delivery_records"], KIBIBYTE),
         "control_receives": _counted(1, 1_000_000, _LIMITS["control_receives"], "receives"),
         "send_keys": _counted(1, 10_000_000, _LIMITS["send_keys"], "keys"),
         "send_symmetric_keys": _counted(2, 1_000_000, _LIMITS["send_symmetric_keys"], "keys"),
@@ -336,7 +343,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "awaiting_final_acks": _counted(1, _U32, _SESSION["awaiting_final_acks"], "messages"),
         "awaiting_acknowledgements": _counted(1, _U32, _SESSION["awaiting_acknowledgements"], "messages"),
         "order_ack_messages": _counted(1, _U32, _SESSION["order_ack_messages"], "messages"),
-        "order_ack_bytes": _counted(1, 1 << 50, _SESSION["order_ack_bytes"], "bytes"),
+        "order_ack_bytes": _sized(1, 1 << 50, _SESSION["order_ack_bytes"]),
         "incoming_streams": _counted(1, 10_000_000, _SESSION["incoming_streams"], "streams"),
         "duplicate_entries": _counted(0, 10_000_000, _SESSION["duplicate_entries"], "messages"),
     },

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import attrs
 
-from msmq.quantities import decimal
+from msmq.quantities import DURATION_FORM, KIBIBYTE, SIZE_FORM, decimal, parse_duration, parse_size
 from msmq.quoting import quoted
 from msmq.wire.addresses import parse_network
 from msmq.wire.guid import parse_guid
@@ -105,24 +105,99 @@ class WholeNumber:
 
 
 @attrs.frozen
+class Size:
+    """A number of bytes or of KiB within bounds, or text with a unit.
+
+    @ivar step: the bytes of the unit of a bare number; a text that is not a multiple of it is rounded up.
+    """
+
+    low: int
+    high: int
+    step: int = 1
+    type_name: str = "a size"
+
+    @property
+    def range_text(self) -> str:
+        return f"{self.low} to {self.high}"
+
+    @property
+    def unit(self) -> str:
+        """The unit of a bare number and of the bounds."""
+        return "KiB" if self.step == KIBIBYTE else "bytes"
+
+    def read(self, value: object) -> int:
+        number: object = value
+        if isinstance(value, str):
+            try:
+                number = -(-parse_size(value) // self.step)
+            except ValueError:
+                raise ValueError(
+                    f"must be a number of {self.unit}, or {SIZE_FORM}, not {quoted(value)}"
+                ) from None
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise wrong_type(f"a number of {self.unit}, or {SIZE_FORM}", value)
+        if not self.low <= number <= self.high:
+            raise ValueError(
+                f"must be from {self.range_text} {self.unit}, not {_shown_quantity(value, number)}"
+            )
+        return number
+
+
+@attrs.frozen
 class Seconds:
-    """A duration in seconds, possibly fractional, within bounds."""
+    """A duration within bounds: a number of seconds, possibly fractional, or text with a unit."""
 
     low: float
     high: float
-    type_name: str = "a number"
+    type_name: str = "a duration"
 
     @property
     def range_text(self) -> str:
         return f"{decimal(self.low)} to {decimal(self.high)}"
 
     def read(self, value: object) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise wrong_type("a number of seconds", value)
-        # An integer may be too large for a float, and NaN is not within any bounds.
-        if not self.low <= value <= self.high:
-            raise ValueError(f"must be from {self.range_text} seconds, not {_shown(value)}")
-        return float(value)
+        return float(_read_seconds(self.low, self.high, self.range_text, value))
+
+
+@attrs.frozen
+class WholeSeconds:
+    """A duration of whole seconds within bounds: their number, or text with a unit."""
+
+    low: int
+    high: int
+    type_name: str = "a duration"
+
+    @property
+    def range_text(self) -> str:
+        return f"{self.low} to {self.high}"
+
+    def read(self, value: object) -> int:
+        found = _read_seconds(self.low, self.high, self.range_text, value)
+        if found != int(found):
+            raise ValueError(f"must be a whole number of seconds, not {_shown_quantity(value, found)}")
+        return int(found)
+
+
+def _read_seconds(low: float, high: float, range_text: str, value: object) -> int | float:
+    number: object = value
+    if isinstance(value, str):
+        try:
+            number = parse_duration(value)
+        except ValueError:
+            raise ValueError(
+                f"must be a number of seconds, or {DURATION_FORM}, not {quoted(value)}"
+            ) from None
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise wrong_type(f"a number of seconds, or {DURATION_FORM}", value)
+    # An integer may be too large for a float, and NaN is not within any bounds.
+    if not low <= number <= high:
+        raise ValueError(f"must be from {range_text} seconds, not {_shown_quantity(value, number)}")
+    return number
+
+
+def _shown_quantity(value: object, number: float) -> str:
+    """A refused quantity, as it is written."""
+    return quoted(value) if isinstance(value, str) else _shown(number)
 
 
 @attrs.frozen

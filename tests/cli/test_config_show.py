@@ -17,7 +17,7 @@ class ConfigShowTests(ServedCommandTestCase):
     def server_configuration(self) -> ServerConfiguration:
         """Its file."""
         self.file = Path(self.mktemp())
-        self.file.write_text("[limits]\nquota = 77\n")
+        self.file.write_text("[limits]\nquota = '77 KiB'\n")
         source = ConfigurationSource(self.file, Overrides(name="ALPHA", data="data"))
         return Server(source.load(), ImmediateThreads(), source=source.load)
 
@@ -41,7 +41,7 @@ class ConfigShowTests(ServedCommandTestCase):
         """A value that the file has now stands next to the one in effect."""
         self.file.write_text("[limits]\nquota = 78\n")
         [shown] = self.msmq("config", "show", "limits.quota", "--json").objects
-        self.assertEqual((shown["value"], shown["differs"], shown["next"]), (77, True, 78))
+        self.assertEqual([shown[key] for key in ("value", "unit", "differs", "next")], [77, "KiB", True, 78])
 
     def test_mistakes(self) -> None:
         """An unknown key is a wrong call; a mistake in the file is reported, with the values in effect."""

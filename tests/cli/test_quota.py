@@ -35,6 +35,8 @@ class QuotaTests(ServedCommandTestCase):
         self.assertEqual(refused.status, Status.MQ_ERROR_INSUFFICIENT_RESOURCES)
         self.assertEqual(len(self.bodies()), 1)
         self.assertEqual(self.quotas("set", "--queues", "none", "--journals", "7")[::2], (None, 7))
+        self.assertEqual(self.quotas("set", "--queues", "1.5 MiB", "--journals", "1GB")[::2], (1536, 976_563))
+        self.assertEqual(self.quotas("set", "--queues", "none", "--journals", "7")[::2], (None, 7))
         self.put(b"more")
         status = self.call("GET", "/v1/status").json["quotas"]
         self.assertEqual((status["journal_quota_source"], status["used"]), ("operator", status["used"]))

@@ -444,7 +444,7 @@ class CommandTests(SynchronousTestCase):
         self.refuse("invalid choice: 'gain'", "gain", status=2)
         said = "argument --since: 'noon' is not a time in ISO 8601, such as 2026-01-31T12:00"
         self.refuse(said, "loss", *inputs, *output, "--since", "noon", status=2)
-        self.refuse("'x' is not PATH=KB", "quota", *inputs, *output, "--quota", "x", status=2)
+        self.refuse("'x' is not PATH=SIZE", "quota", *inputs, *output, "--quota", "x", status=2)
         self.refuse("nowhere is not there", "loss", "--input", "nowhere", *output)
         self.refuse("is given twice", "loss", *inputs, *inputs, *output)
         (self.directory / "link").symlink_to(self.alpha.absolute())

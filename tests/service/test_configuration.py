@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.net.endpoints import DatagramEndpoint
-from msmq.quantities import decimal
+from msmq.quantities import DURATION_FORM, decimal
 from msmq.service.configuration import (
     ConfigurationError,
     ConfigurationProblem,
@@ -24,7 +24,7 @@ from msmq.service.configuration import (
 )
 from msmq.service.keys import TABLES
 from msmq.settings import SessionSettings
-from msmq.toml.value_kinds import Seconds, WholeNumber
+from msmq.toml.value_kinds import Seconds, Size, WholeNumber
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
@@ -236,11 +236,11 @@ class LoadTests(ReadingTestCase):
             ),
             [
                 (2, "limits.quotta", "is not a key of [limits]; did you mean 'quota'?"),
-                (3, "limits.quota", "must be from 1 to 4294967295, not -1"),
+                (3, "limits.quota", "must be from 1 to 4294967295 KiB, not -1"),
                 (4, "limits.window_size", "must be a whole number, not a number"),
-                (7, "timers.session_retry", "must be a number of seconds, not text"),
+                (7, "timers.session_retry", f"must be a number of seconds, or {DURATION_FORM}, not 'soon'"),
                 (8, "timers.connect", "must be from 0.1 to 300 seconds, not nan"),
-                (9, "timers.linger", "must be a number of seconds, not true or false"),
+                (9, "timers.linger", f"must be a number of seconds, or {DURATION_FORM}, not true or false"),
                 (12, "queue_manager.sites[0]", "must be a GUID, not 'x'"),
                 (13, "queue_manager.sites[1]", "must be a GUID as text, not a whole number"),
                 (15, "queue_manager.enterprise", "must be a GUID as text, not a whole number"),
@@ -460,7 +460,7 @@ class DocumentationTests(SynchronousTestCase):
         """Writing a default into the file changes nothing."""
         for keys in TABLES.values():
             for name, key in keys.items():
-                if isinstance(key.kind, WholeNumber | Seconds):
+                if isinstance(key.kind, WholeNumber | Seconds | Size):
                     self.assertEqual(key.kind.read(key.default), key.default, name)
 
     def test_the_example_loads(self) -> None:

@@ -116,11 +116,22 @@ class SourceTests(SynchronousTestCase):
             ],
         )
 
+    def test_sizes_and_durations(self) -> None:
+        """A number, and text with a unit, as in a file."""
+        found = self.load(
+            MSMQ_LIMITS_QUOTA="20GiB",
+            MSMQ_LIMITS_EXPRESS_MEMORY="10000000",
+            MSMQ_TIMERS_LINGER="1500 ms",
+            MSMQ_TIMERS_CONNECT="2.5",
+        )
+        self.assertEqual((found.limits.quota, found.limits.express_memory), (20 << 20, 10_000_000))
+        self.assertEqual((found.session.linger, found.timers.connect), (1.5, 2.5))
+
     def test_mistakes_name_their_variable(self) -> None:
         """An unknown key and a wrong value are reported with the variable."""
         for variable, value, words in (
             ("MSMQ_LIMITS_QOUTA", "5", "limits.qouta: is not a key of [limits]; did you mean"),
-            ("MSMQ_LIMITS_QUOTA", "many", "limits.quota: must be a whole number, not text"),
+            ("MSMQ_LIMITS_QUOTA", "many", "limits.quota: must be a number of KiB, or text with a unit as"),
             ("MSMQ_LIMITS_QUOTA", "0", "limits.quota: must be from 1 to"),
             ("MSMQ_SECURITY_HARDENED", "yes", "security.hardened: must be true or false, not text"),
             ("MSMQ_SECURITY_PEERS", "here", "security.peers[0]: "),

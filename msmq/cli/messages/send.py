@@ -11,13 +11,14 @@ from typing import Any, Final
 import click
 
 from msmq.cli.exit_status import DONE, REFUSED
-from msmq.cli.options import GIVEN, Settings, common_options, pass_settings
+from msmq.cli.options import GIVEN, Settings, WholeSecondsOption, common_options, pass_settings
 from msmq.cli.output import OutputError, complain
 from msmq.cli.standard_input import standard_input
 from msmq.quoting import quoted
 from msmq.structures.status import MQError, Status
 
 _NUMBER: Final = click.IntRange(0, 0xFFFFFFFF)
+_TIME: Final = WholeSecondsOption()
 _LARGEST: Final = 0x400000
 _SHOWN: Final = 500
 """Number of messages after which the progress is updated."""
@@ -62,9 +63,9 @@ class AcknowledgeList(click.ParamType[list[str]]):
 @click.option("--transactional", is_flag=True, help="Send it in a transaction; with --count, all in one.")
 @click.option("--priority", metavar="N", type=click.IntRange(0, 7), help="0 to 7, 7 first.  [default: 3]")
 @click.option(
-    "--time-to-reach-queue", metavar="S", type=_NUMBER, help="Seconds until it must reach its queue."
+    "--time-to-reach-queue", metavar="S", type=_TIME, help="How long it may take to reach its queue."
 )
-@click.option("--time-to-be-received", metavar="S", type=_NUMBER, help="Seconds until it must be received.")
+@click.option("--time-to-be-received", metavar="S", type=_TIME, help="How long it may take to be received.")
 @click.option("--journal", is_flag=True, help="Keep a copy of the sent message here.")
 @click.option("--dead-letter", is_flag=True, help="Keep a copy if the message cannot be delivered.")
 @click.option(
@@ -131,6 +132,8 @@ def send(
 
     DESTINATION is a format name, as DIRECT=TCP:127.0.0.2\private$\orders, several with commas, or the path of
     a local queue.  With status 0 every recoverable message is on disk.
+
+    S is a number of seconds, or has a unit: "12 h".
     """
     from msmq.control.protocol.records import StreamRecord
 

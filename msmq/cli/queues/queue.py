@@ -10,7 +10,13 @@ import click
 from msmq.cli.confirmation import confirm, dry_run_option, yes_option
 from msmq.cli.exit_status import DONE
 from msmq.cli.messages.browsing import browse, browse_options
-from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.options import (
+    KibibytesOption,
+    Settings,
+    WholeSecondsOption,
+    common_options,
+    pass_settings,
+)
 from msmq.cli.queues.patterns import contents, for_each, local_queues, selected
 from msmq.cli.wildcards import is_pattern
 from msmq.quoting import quoted
@@ -18,27 +24,32 @@ from msmq.quoting import quoted
 _COLUMNS: Final = ("path", "type", "transactional", "journal", "messages", "bytes", "label")
 _CONTENTS: Final = ("path", "messages", "bytes", "journal_messages")
 _NO_LIMIT: Final = 0xFFFFFFFF
-_NUMBER: Final = click.IntRange(0, _NO_LIMIT)
 _PRIVACY: Final = click.Choice(["none", "optional", "body"])
 
 
 _NO_AGE: Final = 0
 
 
-class _OrNone(click.IntRange):
-    """Option type: a limit, or C{none}."""
-
-    def __init__(self, none: int) -> None:
-        super().__init__(0, _NO_LIMIT)
-        self._none = none
+class _SizeOrNone(KibibytesOption):
+    """Option type: a size, or C{none}."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Parse the limit."""
-        return self._none if value == "none" else super().convert(value, param, ctx)
+        return _NO_LIMIT if value == "none" else super().convert(value, param, ctx)
 
 
-_LIMIT: Final = _OrNone(_NO_LIMIT)
-_AGE: Final = _OrNone(_NO_AGE)
+class _AgeOrNone(WholeSecondsOption):
+    """Option type: a duration, or C{none}."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse the limit."""
+        return _NO_AGE if value == "none" else super().convert(value, param, ctx)
+
+
+_SIZE: Final = KibibytesOption()
+_AGE: Final = WholeSecondsOption()
+_SIZE_LIMIT: Final = _SizeOrNone()
+_AGE_LIMIT: Final = _AgeOrNone()
 
 
 class _LogBound(click.ParamType[str]):
@@ -77,10 +88,10 @@ def queue() -> None:
 @click.option("--transactional", is_flag=True, help="Accept only messages that are sent in a transaction.")
 @click.option("--journal", is_flag=True, help="Keep a copy of every received message.")
 @click.option("--log", is_flag=True, help="Keep a log of every message that enters it.")
-@click.option("--log-age", metavar="S", type=_NUMBER, help="Seconds that the log keeps a message.")
-@click.option("--log-size", metavar="KB", type=_NUMBER, help="Size limit of the log.")
-@click.option("--quota", metavar="KB", type=_NUMBER, help="Size limit of the queue.")
-@click.option("--journal-quota", metavar="KB", type=_NUMBER, help="Size limit of its journal.")
+@click.option("--log-age", metavar="S", type=_AGE, help="How long the log keeps a message.")
+@click.option("--log-size", metavar="SIZE", type=_SIZE, help="Size limit of the log.")
+@click.option("--quota", metavar="SIZE", type=_SIZE, help="Size limit of the queue.")
+@click.option("--journal-quota", metavar="SIZE", type=_SIZE, help="Size limit of its journal.")
 @click.option("--label", metavar="T", help="A description.")
 @click.option("--authenticate", is_flag=True, help="Accept only signed messages.")
 @click.option(
@@ -98,7 +109,10 @@ def queue() -> None:
 @common_options
 @pass_settings
 def queue_create(settings: Settings, /, path: str, **options: Any) -> None:
-    """Create the queue PATH."""
+    """Create the queue PATH.
+
+    S is a number of seconds, or has a unit: "7 d". SIZE is a number of KiB, or has a unit: "64 MiB".
+    """
     chosen = {name: value for name, value in options.items() if value is not None and value is not False}
     with settings.naming(path, is_new=True):
         created = settings.client.create_queue(path, chosen)
@@ -167,17 +181,20 @@ def queue_browse(settings: Settings, /, path: str, **wanted: Any) -> None:
 @click.argument("path")
 @click.option("--journal/--no-journal", default=None, help="Keep a copy of every received message.")
 @click.option("--log/--no-log", default=None, help="Keep a log of every message that enters it.")
-@click.option("--log-age", metavar="S", type=_AGE, help="Seconds that the log keeps a message, or none.")
-@click.option("--log-size", metavar="KB", type=_LIMIT, help="Size limit of the log, or none.")
-@click.option("--quota", metavar="KB", type=_LIMIT, help="Size limit of the queue, or none.")
-@click.option("--journal-quota", metavar="KB", type=_LIMIT, help="Size limit of its journal, or none.")
+@click.option("--log-age", metavar="S", type=_AGE_LIMIT, help="How long the log keeps a message, or none.")
+@click.option("--log-size", metavar="SIZE", type=_SIZE_LIMIT, help="Size limit of the log, or none.")
+@click.option("--quota", metavar="SIZE", type=_SIZE_LIMIT, help="Size limit of the queue, or none.")
+@click.option("--journal-quota", metavar="SIZE", type=_SIZE_LIMIT, help="Size limit of its journal, or none.")
 @click.option("--label", metavar="T", help="A description.")
 @click.option("--authenticate/--no-authenticate", default=None, help="Accept only signed messages.")
 @click.option("--privacy", type=_PRIVACY, help="Whether messages must not, may or must be encrypted.")
 @common_options
 @pass_settings
 def queue_set(settings: Settings, /, path: str, **options: Any) -> None:
-    """Change properties of the queue PATH."""
+    """Change properties of the queue PATH.
+
+    S is a number of seconds, or has a unit: "7 d". SIZE is a number of KiB, or has a unit: "64 MiB".
+    """
     chosen = {name: value for name, value in options.items() if value is not None}
     if not chosen:
         raise click.UsageError("there is nothing to set; give at least one option")

@@ -9,10 +9,11 @@ from typing import Any, Final
 import attrs
 
 from msmq.errors import MsmqError
+from msmq.quantities import KIBIBYTE
 from msmq.quoting import quoted
 from msmq.toml.document import Document, DocumentError, decode_document, nearest
 from msmq.toml.lines import Path as KeyPath
-from msmq.toml.value_kinds import Flag, Text, ValueKind, WholeNumber, type_name
+from msmq.toml.value_kinds import Flag, Size, Text, ValueKind, WholeSeconds, type_name
 
 NONE: Final = "none"
 """The value of a limit that sets none."""
@@ -27,17 +28,29 @@ class QueueFileError(MsmqError):
 
 @attrs.frozen
 class _Limit:
-    """A whole number, or C{none}."""
+    """A size or a duration, or C{none}."""
 
-    type_name: str = 'a whole number, or "none"'
-    range_text: str = f'0 to {_MOST}, or "none"'
+    kind: ValueKind
 
-    def read(self, value: object) -> int | None:
+    @property
+    def type_name(self) -> str:
+        return f'{self.kind.type_name}, or "none"'
+
+    @property
+    def range_text(self) -> str:
+        return f'{self.kind.range_text}, or "none"'
+
+    def read(self, value: object) -> object:
         if value == NONE:
             return None
-        if isinstance(value, str):
-            raise ValueError(f"must be {self.type_name}, not {quoted(value)}")
-        return WholeNumber(0, _MOST).read(value)
+        try:
+            return self.kind.read(value)
+        except ValueError as error:
+            raise ValueError(str(error).replace("must be ", 'must be "none" or ', 1)) from None
+
+
+_SIZE: Final = _Limit(Size(0, _MOST, KIBIBYTE))
+_AGE: Final = _Limit(WholeSeconds(0, _MOST))
 
 
 def _label(text: str) -> None:
@@ -65,11 +78,11 @@ PROPERTIES: Final[Mapping[str, ValueKind]] = {
     "label": Text(_label, ""),
     "transactional": Flag(),
     "journal": Flag(),
-    "journal_quota": _Limit(),
+    "journal_quota": _SIZE,
     "log": Flag(),
-    "log_age": _Limit(),
-    "log_size": _Limit(),
-    "quota": _Limit(),
+    "log_age": _AGE,
+    "log_size": _SIZE,
+    "quota": _SIZE,
     "authenticate": Flag(),
     "privacy": Text(_privacy, "none, optional or body"),
     "application_type": Text(_guid, "a GUID"),

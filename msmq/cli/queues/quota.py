@@ -6,19 +6,14 @@ from typing import Any, Final
 
 import click
 
-from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.options import KibibytesOption, Settings, common_options, pass_settings
 
 CONFIGURATION: Final = "configuration"
 """The value that returns to that of the configuration."""
 
-_MOST: Final = 0xFFFFFFFF
 
-
-class _Quota(click.IntRange):
-    """Option type: kilobytes, C{none} or C{configuration}."""
-
-    def __init__(self) -> None:
-        super().__init__(0, _MOST)
+class _Quota(KibibytesOption):
+    """Option type: a size, C{none} or C{configuration}."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Parse the quota."""
@@ -44,17 +39,21 @@ def quota_show(settings: Settings) -> None:
 
 
 @quota.command("set")
-@click.option("--queues", metavar="KB", type=_QUOTA, help="Limit of all messages: KB, none or configuration.")
+@click.option(
+    "--queues", metavar="SIZE", type=_QUOTA, help="Limit of all messages: SIZE, none or configuration."
+)
 @click.option(
     "--journals",
-    metavar="KB",
+    metavar="SIZE",
     type=_QUOTA,
-    help="Limit of journals and dead-letter queues: KB, none or configuration.",
+    help="Limit of journals and dead-letter queues: SIZE, none or configuration.",
 )
 @common_options
 @pass_settings
 def quota_set(settings: Settings, queues: Any, journals: Any) -> None:
     """Set the quotas of all queues together, without a restart.
+
+    SIZE is a number of KiB, or has a unit: "512 MiB".
 
     A value persists across restarts and wins over [limits] in the configuration, until it is set to
     configuration. Messages beyond a quota stay, and new ones are refused.

@@ -15,6 +15,7 @@ from msmq.cli.output import OutputError, complain, system_error
 from msmq.cli.quota_use import held_bytes
 from msmq.cli.suggestions import usage_error
 from msmq.errors import MsmqError
+from msmq.quantities import parse_duration
 from msmq.structures.status import MQError
 
 _NAMES: Final = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
@@ -67,7 +68,7 @@ class _ThresholdsOption(click.ParamType[Thresholds]):
             return value
         warning, _, critical = str(value).partition(",")
         try:
-            found = [float(text) if text.strip() else None for text in (warning, critical)]
+            found = [self._parse(text) if text.strip() else None for text in (warning, critical)]
         except ValueError:
             self.fail(f"{value} is not WARNING,CRITICAL", param, ctx)
         if any(each is not None and not 0 <= each < float("inf") for each in found) or found == [None, None]:
@@ -78,6 +79,19 @@ class _ThresholdsOption(click.ParamType[Thresholds]):
                 f"{value}: WARNING {low:g} is above CRITICAL {high:g}, and would never be shown", param, ctx
             )
         return Thresholds(low, high)
+
+    def _parse(self, text: str) -> float:
+        return float(text)
+
+
+class _AgesOption(_ThresholdsOption):
+    """Option type: thresholds that are numbers of seconds, or texts with a unit."""
+
+    def _parse(self, text: str) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            return parse_duration(text)
 
 
 _OPTION: Final = _ThresholdsOption()
@@ -170,7 +184,7 @@ def _report_unknown(reason: str, context: click.Context | None = None) -> None:
 )
 @click.option("--messages", metavar="W,C", type=_OPTION, help="Messages in one queue.")
 @click.option(
-    "--age", metavar="W,C", type=_OPTION, help="Age of the oldest message of one queue, in seconds."
+    "--age", metavar="W,C", type=_AgesOption(), help="Age of the oldest message of one queue: 300 or 5min,2h."
 )
 @click.option(
     "--quota",

@@ -15,7 +15,7 @@ from msmq.quoting import quoted
 if TYPE_CHECKING:
     from msmq.service.configuration import ConfigurationProblem
 
-_COLUMNS: Final = ("key", "value", "source", "line", "applied_by", "differs", "next")
+_COLUMNS: Final = ("key", "value", "unit", "source", "line", "applied_by", "differs", "next")
 
 
 @click.group

@@ -45,7 +45,7 @@ _REASONS: Final[Mapping[int, DeadLetterReason]] = {
     ),
     MessageClass.NACK_Q_EXCEED_QUOTA: DeadLetterReason(
         "The destination queue was full.",
-        "Raise the queue's quota (msmq queue set PATH --quota KB), or receive messages from it.",
+        "Raise the queue's quota (msmq queue set PATH --quota SIZE), or receive messages from it.",
     ),
     MessageClass.NACK_ACCESS_DENIED: DeadLetterReason(
         "The sender has no permission to send to the queue.",

@@ -23,6 +23,7 @@ from msmq.pipeline.spark.inputs import EVENTS_STREAM, Input, JobInput
 from msmq.pipeline.spark.jobs.estate import JOURNAL, QUEUE
 from msmq.pipeline.spark.jobs.quota import HOUR, PLACE, QUOTAS, forecast, growth, refusals
 from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome, shown
+from msmq.quantities import SIZE_FORM, parse_size
 from msmq.quoting import quoted
 from msmq.spelling import closest
 
@@ -36,8 +37,8 @@ def _add_options(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         type=_quota,
-        metavar="PATH=KB",
-        help=r"the quota of a queue or, as PATH;journal=KB, of its journal; may be repeated",
+        metavar="PATH=SIZE",
+        help=r"quota of a queue or, as PATH;journal=SIZE, of its journal: in KiB, or with a unit; repeatable",
     )
     parser.add_argument(
         "--queues",
@@ -52,10 +53,17 @@ def _add_options(parser: ArgumentParser) -> None:
 
 
 def _quota(text: str) -> tuple[str, int]:
-    path, _, kilobytes = text.rpartition("=")
-    if not path or not re.fullmatch("[0-9]{1,10}", kilobytes):
-        raise ArgumentTypeError(f"{quoted(text[:100])} is not PATH=KB, KB a number of at most ten digits")
-    return path, int(kilobytes)
+    path, _, size = text.rpartition("=")
+    try:
+        if path and re.fullmatch("[0-9]{1,10}", size):
+            return path, int(size)
+        if path:
+            return path, -(-parse_size(size) // _KILOBYTE)
+    except ValueError:
+        pass
+    raise ArgumentTypeError(
+        f"{quoted(text[:100])} is not PATH=SIZE, SIZE a number of KiB of at most ten digits, or {SIZE_FORM}"
+    )
 
 
 def _step(text: str) -> int:
