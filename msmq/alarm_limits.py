@@ -26,7 +26,12 @@ COMMITS_OF_A_PERCENTILE: Final = 100
 """Commits below which 1 % of them is no commit."""
 
 FEWEST_COMMITS: Final = 10
-"""Commits below which their durations are no alarm: a start has a few, which may wait for a cold disk."""
+"""Commits below which L{SLOW_COMMIT} is no alarm: a start has a few, which may wait for a cold disk."""
+
+STALLED_COMMIT: Final = 10.0
+"""Seconds that a single commit exceeds, one that has not ended yet or one of fewer than
+L{COMMITS_OF_A_PERCENTILE}: no disk that works needs them, and a server with few commits has no half of them.
+"""
 
 FAILURE_COUNTS: Final = 90.0
 """Seconds for which a failed commit, which is retried meanwhile, is an alarm and makes a server unready."""

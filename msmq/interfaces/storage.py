@@ -126,6 +126,7 @@ class CommitTimes:
     @ivar measured: the number of commits that the others are of: the latest of the last ten minutes.
     @ivar p99: the duration that 1 % of them exceed.
     @ivar since_failure: seconds since the latest commit failed; C{None} if it succeeded.
+    @ivar pending: how long the oldest commit that has not ended takes so far; C{None} if there is none.
     """
 
     commits: int
@@ -135,6 +136,7 @@ class CommitTimes:
     p99: float | None
     longest: float | None
     since_failure: float | None
+    pending: float | None
 
 
 class ICommitTimes(Interface):

@@ -203,7 +203,14 @@ class ServerAlarmTests(ControlTestCase):
         enough = attrs.evolve(little, free_bytes=100)
         self.assertEqual(server_alarms(attrs.evolve(self.calm, store=enough), (), None, ()), [])
         times = CommitTimes(
-            commits=900, failures=0, measured=100, median=0.1, p99=0.6, longest=0.6, since_failure=None
+            commits=900,
+            failures=0,
+            measured=100,
+            median=0.1,
+            p99=0.6,
+            longest=0.6,
+            since_failure=None,
+            pending=None,
         )
         self.assertEqual(
             self.only(store=attrs.evolve(store, commit_times=times))[1:],
@@ -218,7 +225,14 @@ class ServerAlarmTests(ControlTestCase):
     def test_few_commits(self) -> None:
         """One slow commit of a few, as that of a start, is no alarm; half of them are."""
         few = CommitTimes(
-            commits=99, failures=0, measured=99, median=0.5, p99=9.0, longest=9.0, since_failure=None
+            commits=99,
+            failures=0,
+            measured=99,
+            median=0.5,
+            p99=9.0,
+            longest=9.0,
+            since_failure=None,
+            pending=9.0,
         )
         slow = attrs.evolve(few, measured=10, median=0.6)
         start = attrs.evolve(slow, measured=9)
@@ -229,6 +243,26 @@ class ServerAlarmTests(ControlTestCase):
             self.only(store=attrs.evolve(self.calm.store, commit_times=slow))[1:],
             ("slow_commits", "half of the latest 10 commits took more than 0.6 s"),
         )
+
+    def test_stalled_commits(self) -> None:
+        """A commit of more than ten seconds is an alarm, of a server with few, and while it has not ended."""
+        stalled = CommitTimes(
+            commits=1,
+            failures=0,
+            measured=1,
+            median=30.0,
+            p99=30.0,
+            longest=30.0,
+            since_failure=None,
+            pending=None,
+        )
+        hung = attrs.evolve(stalled, commits=0, measured=0, median=None, p99=None, longest=None, pending=45.0)
+        for times, words in (
+            (stalled, "a commit of the last ten minutes took 30.0 s"),
+            (hung, "a commit has not ended after 45.0 s"),
+        ):
+            alarm = self.only(store=attrs.evolve(self.calm.store, commit_times=times))
+            self.assertEqual(alarm[1:], ("slow_commits", words))
 
     def test_archive(self) -> None:
         """An archive that is not written says why, and one that is late how late."""

@@ -49,6 +49,9 @@ class MeteredStore:
         # Each with the time of its end.
         self._latest: deque[tuple[float, float]] = deque(maxlen=MEASURED)
         self._clock = clock
+        # When those that have not ended began, by their numbers, in their order.
+        self._pending: dict[int, float] = {}
+        self._number = 0
         self.name = store.name
         self.durable = store.durable
         self.commits = 0
@@ -67,11 +70,16 @@ class MeteredStore:
 
     def commit(self, changes: Sequence[Change]) -> Deferred[None]:
         """See L{IMessageStore.commit}."""
-        return self._store.commit(changes).addCallbacks(
-            self._done, self._failed, callbackArgs=(self._clock(),)
+        began = self._clock()
+        committed = self._store.commit(changes)
+        self._number += 1
+        self._pending[self._number] = began
+        return committed.addCallbacks(
+            self._done, self._failed, callbackArgs=(self._number,), errbackArgs=(self._number,)
         )
 
-    def _done(self, result: None, began: float) -> None:
+    def _done(self, result: None, number: int) -> None:
+        began = self._pending.pop(number)
         self.commits += 1
         self.failed_at = None
         now = self._clock()
@@ -81,14 +89,17 @@ class MeteredStore:
             self._observe(seconds)
         return result
 
-    def _failed(self, failure: Failure) -> Failure:
+    def _failed(self, failure: Failure, number: int) -> Failure:
+        del self._pending[number]
         self.failures += 1
         self.failed_at = self._clock()
         return failure
 
     def commit_times(self) -> CommitTimes:
         """See L{ICommitTimes.commit_times}."""
-        since = self._clock() - RECENT
+        now = self._clock()
+        since = now - RECENT
+        oldest = next(iter(self._pending.values()), None)
         latest = sorted(seconds for ended, seconds in self._latest if ended >= since)
         return CommitTimes(
             commits=self.commits,
@@ -97,7 +108,8 @@ class MeteredStore:
             median=latest[len(latest) // 2] if latest else None,
             p99=latest[len(latest) * 99 // 100] if latest else None,
             longest=latest[-1] if latest else None,
-            since_failure=None if self.failed_at is None else self._clock() - self.failed_at,
+            since_failure=None if self.failed_at is None else now - self.failed_at,
+            pending=None if oldest is None else now - oldest,
         )
 
     def files(self) -> Sequence[Path]:

@@ -18,12 +18,14 @@ from msmq.alarm_limits import (
     NEARLY_FULL,
     OLD,
     SLOW_COMMIT,
+    STALLED_COMMIT,
     UNREACHED,
 )
 from msmq.interfaces.archive import ArchiveSummary
 from msmq.interfaces.bridges import BridgeRouteSummary
 from msmq.interfaces.manager.summaries import ManagerStatus, OutgoingQueueSummary, QueueSummary
 from msmq.interfaces.security.tls import EndpointCertificate
+from msmq.interfaces.storage import CommitTimes
 from msmq.quantities import duration, size
 
 AlarmKind = Literal[
@@ -267,16 +269,28 @@ def _of_store(status: ManagerStatus) -> Iterator[ManagerAlarm]:
                 text=f"the file system of the store has {size(store.free_bytes)} left, {free:.0%}",
                 action="Free disk space, or extend the disk; no message is accepted when it is full.",
             )
-    if times is not None and times.measured >= FEWEST_COMMITS:
-        are_many = times.measured >= COMMITS_OF_A_PERCENTILE
+    slow = None if times is None else _slow_commits(times)
+    if slow is not None:
+        yield ManagerAlarm(
+            severity=AlarmSeverity.WARNING,
+            kind="slow_commits",
+            text=slow,
+            action="The disk is slow, or other programs use it.",
+        )
+
+
+def _slow_commits(times: CommitTimes) -> str | None:
+    """What is said of commits that take too long; C{None} if they do not."""
+    if times.pending is not None and times.pending > STALLED_COMMIT:
+        return f"a commit has not ended after {times.pending:.1f} s"
+    are_many = times.measured >= COMMITS_OF_A_PERCENTILE
+    if times.measured >= FEWEST_COMMITS:
         part, seconds = ("1 %", times.p99) if are_many else ("half", times.median)
         if seconds is not None and seconds > SLOW_COMMIT:
-            yield ManagerAlarm(
-                severity=AlarmSeverity.WARNING,
-                kind="slow_commits",
-                text=f"{part} of the latest {times.measured} commits took more than {seconds:.1f} s",
-                action="The disk is slow, or other programs use it.",
-            )
+            return f"{part} of the latest {times.measured} commits took more than {seconds:.1f} s"
+    if not are_many and times.longest is not None and times.longest > STALLED_COMMIT:
+        return f"a commit of the last ten minutes took {times.longest:.1f} s"
+    return None
 
 
 def _of_quotas(status: ManagerStatus) -> Iterator[ManagerAlarm]:
