@@ -30,7 +30,7 @@ from msmq.web.console.application import make_console
 from msmq.web.console.member_explanations import MemberExplanations, member_client
 from msmq.web.console.rendering import compile_templates
 from msmq.web.exposition import Exposition, Instruments
-from msmq.web.readiness import Readiness, readiness
+from msmq.web.readiness import Readiness, SharedReadiness, readiness
 from msmq.web.site import WebSite, make_root
 
 _T = TypeVar("_T")
@@ -142,7 +142,11 @@ class WebEndpoint:
             access,
             metrics=exposition,
             # Remote requests for it need no token.
-            readiness=partial(current_readiness, names_files=is_loopback),
+            readiness=SharedReadiness(
+                partial(current_readiness, names_files=is_loopback),
+                lambda: (inspection.state, inspection.measurements.is_running),
+                reactor.seconds,
+            ).current,
             details=details,
             api=control.resource,
             console=console,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -12,6 +12,9 @@ import attrs
 from msmq.control.server.alarms.manager_alarms import AlarmKind, ManagerAlarm
 from msmq.manager.administration.measurements import Measurements
 from msmq.manager.states import ServiceState
+
+SHARED_FOR: Final = 1.0
+"""Seconds for which an answer of C{/health/ready} is shared."""
 
 
 class Health(enum.Enum):
@@ -80,6 +83,34 @@ def readiness(
     if unready:
         return Readiness(Health.UNREADY, (*unready, *degraded))
     return Readiness(Health.DEGRADED if degraded else Health.READY, tuple(degraded))
+
+
+@attrs.define
+class SharedReadiness:
+    """Shares one answer for L{SHARED_FOR} seconds, since each looks at every file of the store.
+
+    A change of the state, such as a stop, is answered at once.
+
+    @param compute: returns the current readiness.
+    @param state: returns what an answer is shared within, cheap to compare.
+    @param seconds: returns the monotonic time.
+    """
+
+    _compute: Callable[[], Readiness]
+    _state: Callable[[], Hashable]
+    _seconds: Callable[[], float]
+    _latest: tuple[float, Hashable, Readiness] | None = attrs.field(default=None, init=False)
+
+    def current(self) -> Readiness:
+        """The readiness, at most L{SHARED_FOR} seconds old."""
+        now, state = self._seconds(), self._state()
+        if self._latest is not None:
+            time, former, found = self._latest
+            if former == state and 0 <= now - time < SHARED_FOR:
+                return found
+        found = self._compute()
+        self._latest = now, state, found
+        return found
 
 
 def _reason(alarm: ManagerAlarm, measurements: Measurements) -> str:

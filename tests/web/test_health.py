@@ -7,13 +7,16 @@ from typing import Any
 
 import attrs
 from twisted.internet.defer import Deferred
+from zope.interface import alsoProvides
 
-from msmq.alarm_limits import FAILURE_COUNTS
+from msmq.alarm_limits import FAILURE_COUNTS, STALLED_COMMIT
+from msmq.interfaces.storage import IStoreFiles
 from msmq.manager.manager_settings import CloneCheck
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.structures.status import MQError
 from msmq.web import site
 from msmq.web.exposition import FRESH
+from msmq.web.readiness import SHARED_FOR
 from tests.control.test_archive import SUMMARY, OneArchive
 from tests.web.support import ORDERS, TOKEN, WebTestCase
 
@@ -67,6 +70,43 @@ class HealthTests(WebTestCase):
         status, answer = self.ready()
         self.assertEqual(status, 503)
         self.assertIn("the store is full", answer["reasons"][0])
+
+    def test_probes_share_an_answer(self) -> None:
+        """The files of the store are looked at once a second however many probes there are; a stop is shown
+        at once.
+        """
+        looks: list[None] = []
+        alsoProvides(self.alpha.store, IStoreFiles)
+        alsoProvides(self.disk, IStoreFiles)
+        vars(self.disk)["files"] = lambda: looks.append(None) or ()
+        for _ in range(5):
+            self.assertEqual(self.ready()[0], 200)
+        self.assertEqual(len(looks), 1)
+        self.clock.advance(SHARED_FOR)
+        self.assertEqual(self.ready()[0], 200)
+        self.assertEqual(len(looks), 2)
+        self.alpha.service.stopService()
+        self.assertEqual(self.ready()[0], 503)
+
+    def test_a_hung_store_is_an_alarm(self) -> None:
+        """A commit that does not end is an alarm after ten seconds, and none once it has ended."""
+        self.make_queue()
+        self.disk.is_slow = True
+        sending = Deferred.fromCoroutine(
+            self.alpha.service.send(ORDERS, [Message(body=b"1", delivery=Delivery.RECOVERABLE)])
+        )
+        self.clock.advance(STALLED_COMMIT + 1)
+        [alarm] = self.get("/v1/alarms").json["alarms"]
+        self.assertEqual(
+            (alarm["kind"], alarm["text"]), ("slow_commits", "a commit has not ended after 11.0 s")
+        )
+        times = self.get("/v1/status").json["store"]["commit_times"]
+        self.assertEqual(times["pending"], STALLED_COMMIT + 1)
+        self.disk.catch_up()
+        self.successResultOf(sending)
+        self.assertIsNone(self.get("/v1/status").json["store"]["commit_times"]["pending"])
+        [alarm] = self.get("/v1/alarms").json["alarms"]
+        self.assertEqual(alarm["text"], "a commit of the last ten minutes took 11.0 s")
 
     def test_an_offline_server_is_degraded(self) -> None:
         """A server that an operator has taken offline serves its applications, so it is ready with
@@ -181,6 +221,7 @@ class ArchiveHealthTests(WebTestCase):
             ),
         ):
             self.archive.state = attrs.evolve(SUMMARY, **change)
+            self.clock.advance(SHARED_FOR)
             answer = self.get("/health/ready")
             self.assertEqual((200, "degraded"), (answer.status, answer.json["status"]))
             self.assertIn(reason, answer.json["reasons"])
