@@ -39,5 +39,8 @@ FAILURE_COUNTS: Final = 90.0
 EXPIRES_SOON: Final = 30 * 86400.0
 """Seconds before the expiry of a TLS certificate from which on it is an alarm."""
 
+TOKEN_EXPIRES_SOON: Final = 14 * 86400.0
+"""Seconds before the expiry of a token of a caller from which on it is an alarm."""
+
 UNREACHED: Final = frozenset({"WAITING", "NEED VALIDATION"})
 """States of an outgoing queue whose next hop is not reached or not known."""

@@ -21,6 +21,7 @@ from msmq.control.authentication.token_file import TokenFile
 from msmq.control.authentication.tokens import TokenError
 from msmq.control.server.api_site import ApiSite
 from msmq.control.server.bridge_site import make_bridge_site
+from msmq.net.clock import SystemClock
 from msmq.net.endpoints import socket_text
 from msmq.service.control_socket import listen_on_control_socket
 from msmq.service.data_directory.data_lock import DataLock
@@ -109,7 +110,9 @@ class BridgeServer(StagedService):
                 accepted = TokenFile(configuration.token_file)
             except TokenError as error:
                 raise StartError(str(error)) from error
-            tokens = TokenAuthentication(accepted, TokenGuessLimit(), self._reactor)
+            tokens = TokenAuthentication(
+                accepted, TokenGuessLimit(), self._reactor, lambda: SystemClock().now().wall
+            )
         site = bridge_web_site(
             configuration.name,
             bridge,

@@ -139,6 +139,9 @@ VERBS: Final = {
     ),
     "status": VerbEntry("msmq.cli.server.status", "Show the identity and the state of the queue manager."),
     "store": VerbEntry("msmq.cli.server.store", "Migrate, check, repair and discard message stores."),
+    "token": VerbEntry(
+        "msmq.cli.server.token", "Create tokens for callers of the control API and the console."
+    ),
     "top": VerbEntry(
         "msmq.cli.server.top",
         "Show the busiest queues or sessions, with their rates per second, until Ctrl-C.",

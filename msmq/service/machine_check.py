@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from msmq.control.authentication.tokens import read_tokens
+from msmq.control.authentication.tokens import read_own_token, read_tokens
 from msmq.errors import MsmqError
 from msmq.net import tls
 from msmq.net.endpoints import StreamEndpoint, named_arguments
@@ -31,7 +31,7 @@ def machine_problems(configuration: Configuration) -> Iterator[MachineProblem]:
         yield from attempt(("security", "control_token_file"), lambda: read_tokens(Path(token_file)))
     member_token = configuration.web.member_token_file
     if member_token is not None and listen.web is not None:
-        yield from attempt(("web", "member_token_file"), lambda: read_tokens(Path(member_token)))
+        yield from attempt(("web", "member_token_file"), lambda: read_own_token(Path(member_token)))
     for key, endpoint in (
         ("session", listen.session),
         ("remote_control", listen.remote_control),

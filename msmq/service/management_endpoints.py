@@ -40,6 +40,7 @@ class ManagementEndpoints:
     def __init__(
         self,
         reactor: IReactorTime,
+        clock: IClock,
         ports: ServerPorts,
         configuration: Callable[[], Configuration],
         reloads: Mapping[str, int],
@@ -48,6 +49,7 @@ class ManagementEndpoints:
         self.tokens: TokenFile | None = None
         self._authentication: TokenAuthentication | None = None
         self._reactor = reactor
+        self._clock = clock
         self._ports = ports
         self._configuration = configuration
         self._reloads = reloads
@@ -67,7 +69,9 @@ class ManagementEndpoints:
             self.tokens = TokenFile(Path(path))
         except TokenError as error:
             raise StartError(str(error)) from error
-        self._authentication = TokenAuthentication(self.tokens, TokenGuessLimit(), self._reactor)
+        self._authentication = TokenAuthentication(
+            self.tokens, TokenGuessLimit(), self._reactor, lambda: self._clock.now().wall
+        )
 
     async def listen_for_control(self, path: Path, parts: ServerParts) -> IListeningPort:
         """Open the control socket; the caller closes it.

@@ -24,7 +24,8 @@ from twisted.internet.interfaces import (
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
-from msmq.control.server.alarms.certificate_watch import CertificateWatch
+from msmq.control.authentication.token_file import TokenExpiry
+from msmq.control.server.alarms.expiry_watch import ExpiryWatch
 from msmq.control.server.server_configuration import (
     NO_SOURCE,
     ConfigurationReport,
@@ -190,7 +191,7 @@ class Server(StagedService):
         self._program = program
         self._ports = ServerPorts(self._reactor, self._undo.append, self._log_line)
         self._management = ManagementEndpoints(
-            self._reactor, self._ports, lambda: self.configuration, self._reloads, self.log
+            self._reactor, self._clock, self._ports, lambda: self.configuration, self._reloads, self.log
         )
 
     @property
@@ -285,6 +286,11 @@ class Server(StagedService):
     def certificates(self) -> Sequence[EndpointCertificate]:
         """The TLS certificates of its endpoints, as they are presented now."""
         return self._ports.certificates(self._clock.now().wall)
+
+    def tokens(self) -> Sequence[TokenExpiry]:
+        """The tokens of callers that expire."""
+        tokens = self._management.tokens
+        return () if tokens is None else tokens.expiries(self._clock.now().wall)
 
     def _read(self) -> Configuration:
         if self._source is None:
@@ -404,7 +410,7 @@ class Server(StagedService):
         if parts.archive is not None:
             self._undo.append(parts.archive.stop)
             parts.archive.start()
-        watch = CertificateWatch(self._reactor, self.certificates)
+        watch = ExpiryWatch(self._reactor, self.certificates, self.tokens)
         watch.start()
         self._undo.append(watch.stop)
         name = configuration.queue_manager.name

@@ -99,6 +99,7 @@ class WebEndpoint:
             archive=archive,
             shadows=NoShadows() if shadows is None else shadows,
             certificates=control.configuration.certificates,
+            tokens=control.configuration.tokens,
         )
 
         def current_readiness(*, names_files: bool = True) -> Readiness:
@@ -111,6 +112,7 @@ class WebEndpoint:
                     routes.summaries(),
                     summary,
                     control.configuration.certificates(),
+                    control.configuration.tokens(),
                 )
 
             return readiness(inspection.state, inspection.measurements, alarms)

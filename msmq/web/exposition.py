@@ -14,6 +14,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
+from msmq.control.authentication.token_file import TokenExpiry
 from msmq.interfaces.archive import IArchive
 from msmq.interfaces.bridges import IBridges
 from msmq.interfaces.drains import IDrains
@@ -45,6 +46,7 @@ from msmq.web.metrics import (
     STORE_FAILURES,
     STORE_FREE_BYTES,
     STORE_VERIFIED,
+    TOKENS,
     TURN_BUCKETS,
     TURN_SECONDS,
     WINDOWS_METRICS,
@@ -127,7 +129,9 @@ class Exposition:
         archive: IArchive,
         shadows: IShadows,
         certificates: Callable[[], Sequence[EndpointCertificate]],
+        tokens: Callable[[], Sequence[TokenExpiry]],
     ) -> None:
+        self._tokens = tokens
         self._certificates = certificates
         self._shadows = shadows
         self._archive = archive
@@ -182,6 +186,7 @@ class Exposition:
         parts.append(exposed(RELOADS, [((result,), n) for result, n in sorted(self._reloads.items())]))
         ends = [((each.endpoint,), each.remaining) for each in self._certificates()]
         parts.append(exposed(CERTIFICATES, ends))
+        parts.append(exposed(TOKENS, [((each.token,), each.remaining) for each in self._tokens()]))
         if routes := self._bridges.summaries():
             for route_metric, count in BRIDGE_METRICS.items():
                 parts.append(exposed(route_metric, [((each.name,), count(each)) for each in routes]))

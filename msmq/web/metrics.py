@@ -425,6 +425,12 @@ CERTIFICATES: Final = _gauge(
     "endpoint",
 )
 
+TOKENS: Final = _gauge(
+    "msmq_token_remaining_seconds",
+    "Time until the token of a caller expires; negative after that.",
+    "token",
+)
+
 STORE_COMMITS: Final = _counter("msmq_store_commits_total", "Commits of the message store that succeeded.")
 STORE_FAILURES: Final = _counter("msmq_store_failures_total", "Commits of the message store that failed.")
 STORE_BYTES: Final = _gauge("msmq_store_bytes", "Size of the files of the message store.")
@@ -464,6 +470,7 @@ ALL_METRICS: Final = (
     *SERVER_METRICS,
     RELOADS,
     CERTIFICATES,
+    TOKENS,
     *BRIDGE_METRICS,
     *ARCHIVE_METRICS,
     *DRAIN_METRICS,

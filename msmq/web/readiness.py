@@ -55,6 +55,7 @@ HEALTH_OF_ALARMS: Final[Mapping[AlarmKind, Health]] = {
     "bridge": Health.READY,
     "archive": Health.DEGRADED,
     "certificate": Health.READY,
+    "token": Health.READY,
 }
 """What an alarm of each kind makes of a queue manager.
 

@@ -15,6 +15,7 @@ import attrs
 from twisted.internet.defer import Deferred
 
 from msmq.cli.options import Settings
+from msmq.control.authentication.token_file import TokenExpiry
 from msmq.control.client import locations
 from msmq.control.client.client import ControlClient
 from msmq.control.server.factory import make_site
@@ -55,12 +56,13 @@ class CertificateTests(ServedCommandTestCase):
     """TLS certificates of the server that expire."""
 
     remaining = 30 * 86400.0 - 1
+    tokens: Sequence[TokenExpiry] = ()
 
     def setUp(self) -> None:
         super().setUp()
         site = make_site(
             self.service,
-            configuration=Certified(lambda: self.remaining),
+            configuration=Certified(lambda: self.remaining, lambda: self.tokens),
             members=self.members(),
             clock=self.clock.reactor,
         )
@@ -79,6 +81,20 @@ class CertificateTests(ServedCommandTestCase):
         ):
             self.remaining = remaining
             ended = self.msmq("check", *arguments)
+            self.assertEqual(ended.status, status, ended.output)
+            self.assertIn(text, ended.output)
+
+    def test_tokens(self) -> None:
+        """A token of a caller is a warning from 14 days before its expiry on."""
+        self.remaining = 30 * 86400.0
+        at = "at 2027-01-15T08:00:00+00:00"
+        for left, status, text in (
+            (14 * 86400.0, 0, "MSMQ OK"),
+            (14 * 86400.0 - 1, 1, f"token desk expires in 14 day(s), {at}"),
+            (0.0, 1, f"token desk expired {at}"),
+        ):
+            self.tokens = [TokenExpiry(token="token desk", not_after=1_800_000_000.0, remaining=left)]
+            ended = self.msmq("check")
             self.assertEqual(ended.status, status, ended.output)
             self.assertIn(text, ended.output)
 

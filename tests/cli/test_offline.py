@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 
 from msmq.cli.enterprise.ping import _addresses, _split
 from msmq.cli.messages.receive import readable_message
+from msmq.control.authentication.roles import Role
+from msmq.control.authentication.token_file import TokenFile
 from msmq.structures.status import MQError, Status
 from tests.builders import ALPHA, establish, user_packet
 from tests.cli.support import CommandTestCase
@@ -178,3 +182,34 @@ class PingTests(CommandTestCase):
     def test_address_is_itself(self) -> None:
         """An address is asked as it is."""
         self.assertEqual(_addresses("127.0.0.2"), ["127.0.0.2"])
+
+
+class TokenTests(CommandTestCase):
+    """Tokens for callers of a server."""
+
+    def test_new(self) -> None:
+        """The printed line accepts the printed token, and does not have it."""
+        ended = self.msmq("token", "new", "desk", "--role", "operator", "--expires", "2999-01-31", "--json")
+        [found] = ended.objects
+        self.assertNotIn(found["token"], found["line"])
+        path = Path(self.mktemp())
+        path.touch(0o600)
+        path.write_text(found["line"])
+        holder = TokenFile(path).holder_with(sha256(found["token"].encode()).digest())
+        assert holder is not None
+        self.assertEqual((holder.name, holder.role), ("token desk", Role.OPERATOR))
+        [expiry] = TokenFile(path).expiries(0.0)
+        self.assertEqual(expiry.not_after, datetime(2999, 1, 31, tzinfo=UTC).timestamp())
+        [other] = self.msmq("token", "new", "desk", "--expires", "90d", "--json").objects
+        self.assertNotEqual(other["token"], found["token"])
+        self.assertRegex(other["line"], "^desk reader sha256:[0-9a-f]{64} expires=.*Z$")
+
+    def test_wrong_calls(self) -> None:
+        """They are one line and status 2."""
+        for arguments, words in (
+            (["a b"], "the name of token 1"),
+            (["x" * 40], "the name of token 1"),
+            (["desk", "--expires", "soon"], "neither a time as"),
+            (["desk", "--expires", "2001-01-01"], "is in the past"),
+        ):
+            self.assert_refused(["token", "new", *arguments], 2, words)

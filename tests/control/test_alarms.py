@@ -7,7 +7,8 @@ from typing import Any
 
 import attrs
 
-from msmq.alarm_limits import EXPIRES_SOON, FAILURE_COUNTS, OLD
+from msmq.alarm_limits import EXPIRES_SOON, FAILURE_COUNTS, OLD, TOKEN_EXPIRES_SOON
+from msmq.control.authentication.token_file import TokenExpiry
 from msmq.control.server.alarms.alarm_resources import MOST_ALARMS
 from msmq.control.server.alarms.manager_alarms import AlarmSeverity, QueueAlarms, server_alarms
 from msmq.control.server.factory import make_site
@@ -100,11 +101,13 @@ class CertificateAlarmTests(ControlTestCase):
 
     remaining = EXPIRES_SOON
 
+    tokens: Sequence[TokenExpiry] = ()
+
     def setUp(self) -> None:
         super().setUp()
         self.site = make_site(
             self.service,
-            configuration=Certified(lambda: self.remaining),
+            configuration=Certified(lambda: self.remaining, lambda: self.tokens),
             members=self.members(),
             clock=self.clock.reactor,
         )
@@ -124,6 +127,16 @@ class CertificateAlarmTests(ControlTestCase):
         text = "the TLS certificate of listen.web has expired"
         self.assertEqual(self.alarm(), (2, "certificate", "listen.web", text))
 
+    def test_tokens(self) -> None:
+        """A token is a warning from 14 days before its expiry on, and the status has those that expire."""
+        for left, words in ((TOKEN_EXPIRES_SOON - 1, "expires in 13 d 23 h"), (0.0, "has expired")):
+            self.tokens = [TokenExpiry(token="token desk", not_after=1_800_000_000.0, remaining=left)]
+            self.assertEqual(self.alarm(), (1, "token", "token desk", f"token desk {words}"))
+        self.assertEqual(
+            self.call("GET", "/v1/status").json["tokens"],
+            [{"token": "token desk", "not_after": "2027-01-15T08:00:00+00:00", "remaining": 0.0}],
+        )
+
     def test_status(self) -> None:
         """The status has when it expires, and the seconds until then."""
         self.assertEqual(
@@ -136,10 +149,15 @@ class Certified(NoServerConfiguration):
     """A server with a certificate.
 
     @param remaining: returns the seconds until it expires.
+    @param tokens: returns the tokens of its callers that expire.
     """
 
-    def __init__(self, remaining: Callable[[], float]) -> None:
+    def __init__(self, remaining: Callable[[], float], tokens: Callable[[], Sequence[TokenExpiry]]) -> None:
         self._remaining = remaining
+        self._tokens = tokens
+
+    def tokens(self) -> Sequence[TokenExpiry]:
+        return self._tokens()
 
     def certificates(self) -> Sequence[EndpointCertificate]:
         return [

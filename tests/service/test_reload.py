@@ -21,8 +21,9 @@ from twisted.internet.threads import deferToThread
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
-from msmq.alarm_limits import EXPIRES_SOON
-from msmq.control.server.alarms.certificate_watch import INTERVAL, CertificateWatch
+from msmq.alarm_limits import EXPIRES_SOON, TOKEN_EXPIRES_SOON
+from msmq.control.authentication.token_file import TokenFile
+from msmq.control.server.alarms.expiry_watch import INTERVAL, ExpiryWatch
 from msmq.interfaces.security.tls import EndpointCertificate
 from msmq.manager.securing.trusted_peers import Unauthenticated
 from msmq.queues.arriving.message import Message
@@ -41,8 +42,8 @@ OFF = '[listen]\nping = "off"\ndiscovery = "off"\n'
 CLOSED = f'{OFF}session = "off"\n'
 
 
-class CertificateWatchTests(SynchronousTestCase):
-    """The log lines about certificates that expire."""
+class ExpiryWatchTests(SynchronousTestCase):
+    """The log lines about certificates and tokens that expire."""
 
     def test_once_a_day(self) -> None:
         """From 30 days before the expiry there is a line at the start and each day, and after a stop none."""
@@ -57,7 +58,7 @@ class CertificateWatchTests(SynchronousTestCase):
             left = remaining[0] - clock.seconds()
             return [EndpointCertificate(endpoint="listen.web", not_after=end, remaining=left)]
 
-        watch = CertificateWatch(clock, certificates)
+        watch = ExpiryWatch(clock, certificates, lambda: [])
         watch.start()
         self.assertEqual(events, [])
         expires = "listen.web: the TLS certificate expires in {}, on 2027-01-15 08:00 UTC"
@@ -72,6 +73,27 @@ class CertificateWatchTests(SynchronousTestCase):
         )
         watch.stop()
         self.assertEqual((clock.getDelayedCalls(), events), ([], []))
+
+    def test_tokens(self) -> None:
+        """From 14 days before the expiry of a token there is a line each day."""
+        events: list[LogEvent] = []
+        observer = cast(ILogObserver, events.append)
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
+        path = Path(self.mktemp())
+        path.touch(0o600)
+        path.write_text(f"desk reader {'x' * 32} expires=2027-01-15\nnight reader {'y' * 32}\n")
+        end, clock = 1_799_971_200.0, Clock()
+        clock.advance(end - TOKEN_EXPIRES_SOON)
+        tokens = TokenFile(path)
+        watch = ExpiryWatch(clock, lambda: [], lambda: tokens.expiries(clock.seconds()))
+        watch.start()
+        self.assertEqual(events, [])
+        clock.advance(INTERVAL)
+        self.assertIn("token desk expires in 13 d, on 2027-01-15", str(formatEvent(events.pop())))
+        clock.advance(end - clock.seconds())
+        self.assertIn("token desk expired on 2027-01-15 00:00 UTC", str(formatEvent(events.pop())))
+        watch.stop()
 
 
 class KeyTests(SynchronousTestCase):

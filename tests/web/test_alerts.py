@@ -39,6 +39,7 @@ ALERTS: Mapping[AlarmKind, str] = {
     "bridge": "MsmqBridgeRouteStopped",
     "archive": "MsmqArchiveLate",
     "certificate": "MsmqCertificateExpires",
+    "token": "MsmqTokenExpires",
 }
 """The alert of each kind of alarm."""
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 import click
 
-from msmq.alarm_limits import EXPIRES_SOON
+from msmq.alarm_limits import EXPIRES_SOON, TOKEN_EXPIRES_SOON
 from msmq.cli.options import SecondsOption, Settings, common_options, pass_settings
 from msmq.cli.output import OutputError, complain, system_error
 from msmq.cli.quota_use import held_bytes
@@ -247,6 +247,7 @@ def check(
         else:
             _check_server(found, status, client.quotas(), dead_letters)
             _check_certificates(found, status, certificate_days)
+            _check_tokens(found, status)
             queues = [client.queue(path) for path in paths] if paths else client.queues()
             for queue in queues:
                 _check_queue(found, queue, messages or _NEVER, age, quota, bool(paths))
@@ -327,6 +328,15 @@ def _check_certificates(found: _Findings, status: dict[str, Any], days: int) -> 
         if remaining < 0:
             found.report(_CRITICAL, f"{what} expired at {each['not_after']}")
         elif remaining < days * _DAY:
+            found.report(1, f"{what} expires in {remaining / _DAY:.0f} day(s), at {each['not_after']}")
+
+
+def _check_tokens(found: _Findings, status: dict[str, Any]) -> None:
+    for each in status.get("tokens", ()):
+        remaining, what = each["remaining"], each["token"]
+        if remaining <= 0:
+            found.report(1, f"{what} expired at {each['not_after']}")
+        elif remaining < TOKEN_EXPIRES_SOON:
             found.report(1, f"{what} expires in {remaining / _DAY:.0f} day(s), at {each['not_after']}")
 
 

@@ -21,11 +21,34 @@ class TokenHolder:
     @ivar name: the name of the token in logs and events.
     @ivar role: the rights.
     @ivar digest: the digest of the token.
+    @ivar expires: when it ends, seconds since 1970-01-01 UTC; C{None} for never.
     """
 
     name: str
     role: Role
     digest: bytes = attrs.field(repr=False)
+    expires: float | None = None
+
+    def has_expired(self, now: float) -> bool:
+        """Whether it has ended.
+
+        @param now: seconds since 1970-01-01 UTC.
+        """
+        return self.expires is not None and now >= self.expires
+
+
+@attrs.frozen(kw_only=True)
+class TokenExpiry:
+    """The end of a token that has one.
+
+    @ivar token: the name of the token.
+    @ivar not_after: when it expires, seconds since 1970-01-01 UTC.
+    @ivar remaining: seconds until then by the clock of the server; negative for an expired one.
+    """
+
+    token: str
+    not_after: float = attrs.field(metadata={"time": True})
+    remaining: float
 
 
 class TokenFile:
@@ -46,7 +69,8 @@ class TokenFile:
         return f"<TokenFile {self._path}>"
 
     def holder_with(self, digest: bytes) -> TokenHolder | None:
-        """The holder of the token with this digest; C{None} if the file has it no longer.
+        """The holder of the token with this digest, which may have expired; C{None} if the file has it no
+        longer.
 
         The digests are compared in constant time.
         """
@@ -56,6 +80,19 @@ class TokenFile:
             if hmac.compare_digest(holder.digest, digest):
                 found = holder
         return found
+
+    def expiries(self, now: float) -> list[TokenExpiry]:
+        """The tokens that expire, the first one first.
+
+        @param now: seconds since 1970-01-01 UTC.
+        """
+        self._refresh()
+        # A token may be there twice.
+        ends = {holder.name: holder.expires for holder in self._holders if holder.expires is not None}
+        return [
+            TokenExpiry(token=name, not_after=end, remaining=end - now)
+            for name, end in sorted(ends.items(), key=lambda item: item[1])
+        ]
 
     def read_again(self) -> Callable[[], None]:
         """Read the file without applying it.
@@ -93,4 +130,6 @@ class TokenFile:
 
 def _holders(path: Path) -> tuple[TokenHolder, ...]:
     """The holders of the tokens in a file."""
-    return tuple(TokenHolder(token.name, token.role, token.digest) for token in read_tokens(path))
+    return tuple(
+        TokenHolder(token.name, token.role, token.digest, token.expires) for token in read_tokens(path)
+    )

@@ -23,7 +23,7 @@ from typing import ClassVar, Final, Protocol
 
 import attrs
 
-from msmq.control.authentication.tokens import TokenError, read_tokens
+from msmq.control.authentication.tokens import TokenError, read_own_token
 from msmq.quoting import quoted
 from msmq.wire.fingerprints import read_pins
 
@@ -171,7 +171,7 @@ class RemoteLocation:
 
     def headers(self) -> Mapping[str, str]:
         """The token."""
-        return {"Authorization": read_tokens(self.token_file)[0].authorization}
+        return {"Authorization": read_own_token(self.token_file).authorization}
 
     def _context(self) -> ssl.SSLContext:
         if self.ca_file is None and self.pins:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import attrs
 
+from msmq.control.authentication.token_file import TokenExpiry
 from msmq.interfaces.security.tls import EndpointCertificate
 from msmq.structures.status import MQError, Status
 
@@ -101,6 +102,9 @@ class ServerConfiguration(Protocol):
     def certificates(self) -> Sequence[EndpointCertificate]:
         """The TLS certificates of its endpoints."""
 
+    def tokens(self) -> Sequence[TokenExpiry]:
+        """The tokens of its callers that expire."""
+
 
 class NoServerConfiguration:
     """That of a queue manager without a configuration of its own, as an application has one."""
@@ -118,5 +122,9 @@ class NoServerConfiguration:
         return ConfigurationReport(files=(), entries=(), reload=following.reload)
 
     def certificates(self) -> Sequence[EndpointCertificate]:
+        """It has none."""
+        return ()
+
+    def tokens(self) -> Sequence[TokenExpiry]:
         """It has none."""
         return ()

@@ -38,6 +38,15 @@ EVENT_IDS: Final[Mapping[str, int]] = {
         "{endpoint}: the TLS certificate expires in {left}, on {date}; write a new one to its file"
         " and reload the configuration"
     ): 1016,
+    (
+        "{token} from {peer} is refused: it expired on {date}; give its line of the token file another"
+        " token and date, or remove it{others}"
+    ): 1017,
+    (
+        "{token} expired on {date}, and is refused; give its caller another one, or remove its line"
+        " of the token file"
+    ): 1018,
+    "{token} expires in {left}, on {date}; give its caller another one": 1019,
     "{path} was reloaded": 1201,
     (
         "{path} does not have the public keys of {name}, so other queue managers cannot send it "

@@ -24,7 +24,7 @@ from msmq.control.authentication.token_authentication import (
 )
 from msmq.control.authentication.token_check import PATIENCE, TokenSite
 from msmq.control.authentication.token_file import TokenFile
-from msmq.control.authentication.tokens import ApiToken, TokenError, read_tokens
+from msmq.control.authentication.tokens import ApiToken, TokenError, read_own_token, read_tokens
 from msmq.control.protocol.records import CONTENT_TYPE, PROTOCOL, StreamRecord
 from tests.control.support import ORDERS, Caller, ControlTestCase
 
@@ -134,6 +134,61 @@ class TokenFileTests(SynchronousTestCase):
             token_file(self, TOKEN, f"night {TOKEN}"), "token 2 (token night) is the same as token 1"
         )
 
+    def test_digest(self) -> None:
+        """A line with the digest of a token accepts the token, and never the digest itself."""
+        digest = f"sha256:{sha256(TOKEN.encode()).hexdigest()}"
+        tokens = authentication(token_file(self, f"desk reader {digest}"), Clock())
+        found = tokens.bearer([f"Bearer {TOKEN}".encode()], "192.0.2.1")
+        self.assertEqual((found.name, found.role), ("token desk", Role.READER))
+        for wrong in (digest, digest.upper(), digest.removeprefix("sha256:")):
+            self.assertRaises(TokenRequired, tokens.bearer, [f"Bearer {wrong}".encode()], "192.0.2.1")
+        path = token_file(self, f"desk reader {digest}")
+        error = self.assertRaises(TokenError, read_own_token, path)
+        self.assertIn("has the digest of token desk; a client needs the token itself", str(error))
+        self.refused(
+            token_file(self, f"desk reader {digest[:-1]}"), "token 1 must have 64 hexadecimal digits"
+        )
+        self.refused(
+            token_file(self, f"desk reader {digest}", f"night reader {TOKEN}"),
+            "token 2 (token night) is the same",
+        )
+
+    def test_expiry(self) -> None:
+        """A token is refused from its expiry on, also on what it has opened, with its name in the log; it is
+        not a guess.
+        """
+        clock = Clock()
+        path = token_file(self, f"desk reader {TOKEN} expires=1970-01-02", f"night reader {OTHER}")
+        tokens = authentication(path, clock)
+        found = tokens.bearer([f"Bearer {TOKEN}".encode()], "192.0.2.1")
+        clock.advance(86_399)
+        self.assertIsNotNone(tokens.still(found.digest))
+        clock.advance(1)
+        self.assertIsNone(tokens.still(found.digest))
+        lines: list[str] = []
+        observer = _Observer(lines)
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
+        for _ in range(FREE + 2):
+            error = self.assertRaises(TokenRequired, tokens.bearer, [f"Bearer {TOKEN}".encode()], "192.0.2.9")
+            self.assertIn("expired on 1970-01-02 00:00 UTC", str(error))
+        self.assertIsNotNone(tokens.bearer([f"Bearer {OTHER}".encode()], "192.0.2.9"))
+        [line] = lines
+        self.assertIn("{token} from {peer} is refused: it expired on {date}", line)
+        self.assertNotIn(TOKEN, line)
+        for text, end in (
+            ("1970-01-02T01:00:00", 90_000.0),
+            ("1970-01-02T01:00:00Z", 90_000.0),
+            ("1970-01-02T01:00:00+01:00", 86_400.0),
+        ):
+            [token] = read_tokens(token_file(self, f"{TOKEN} expires={text}"))
+            self.assertEqual((token.expires, token.role), (end, Role.ADMIN))
+        for text in ("", "soon", "2027-13-01", "90d"):
+            self.refused(
+                token_file(self, f"desk reader {TOKEN} expires={text}"), "expires of token 1 must be"
+            )
+        self.refused(token_file(self, "expires=2027-01-01"), "32 to 512")
+
     def test_replaced(self) -> None:
         """A token that is replaced counts at once; while the file cannot be used, none does."""
         path = token_file(self, TOKEN)
@@ -232,7 +287,7 @@ class GuessTests(SynchronousTestCase):
 
 def authentication(file: Path, clock: Any) -> TokenAuthentication:
     """The tokens of a file, with no guesses yet."""
-    return TokenAuthentication(TokenFile(file), TokenGuessLimit(), clock)
+    return TokenAuthentication(TokenFile(file), TokenGuessLimit(), clock, clock.seconds)
 
 
 @implementer(ILogObserver)

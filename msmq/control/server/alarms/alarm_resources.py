@@ -61,6 +61,7 @@ class AlarmResources:
             self._bridges.summaries(),
             self._archive.summary(),
             self._configuration.certificates(),
+            self._configuration.tokens(),
         )
         report = alarms.report(of_server)
         return json_answer(request, json_record(report))

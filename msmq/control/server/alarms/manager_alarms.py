@@ -19,8 +19,10 @@ from msmq.alarm_limits import (
     OLD,
     SLOW_COMMIT,
     STALLED_COMMIT,
+    TOKEN_EXPIRES_SOON,
     UNREACHED,
 )
+from msmq.control.authentication.token_file import TokenExpiry
 from msmq.interfaces.archive import ArchiveSummary
 from msmq.interfaces.bridges import BridgeRouteSummary
 from msmq.interfaces.manager.summaries import ManagerStatus, OutgoingQueueSummary, QueueSummary
@@ -47,6 +49,7 @@ AlarmKind = Literal[
     "bridge",
     "archive",
     "certificate",
+    "token",
 ]
 """What an alarm is about, for programs.
 
@@ -177,15 +180,18 @@ def server_alarms(
     routes: Sequence[BridgeRouteSummary],
     archive: ArchiveSummary | None,
     certificates: Sequence[EndpointCertificate],
+    tokens: Sequence[TokenExpiry] = (),
 ) -> list[ManagerAlarm]:
     """The alarms about the server as a whole, the worst first.
 
     @param routes: its routes to other brokers.
     @param archive: the state of its archive; C{None} without one.
     @param certificates: the TLS certificates of its endpoints.
+    @param tokens: the tokens of its callers that expire.
     """
     found = [*_of_state(status), *_of_store(status), *_of_quotas(status), *_of_routes(routes)]
     found += _of_certificates(certificates)
+    found += _of_tokens(tokens)
     if archive is not None:
         found += _of_archive(archive)
     if status.dead_letters:
@@ -348,6 +354,20 @@ def _of_certificates(certificates: Sequence[EndpointCertificate]) -> Iterator[Ma
             text=f"the TLS certificate of {each.endpoint} {expires}",
             action="Write a new one to its file: msmq config reload.",
         )
+
+
+def _of_tokens(tokens: Sequence[TokenExpiry]) -> Iterator[ManagerAlarm]:
+    for each in tokens:
+        if each.remaining < TOKEN_EXPIRES_SOON:
+            has_expired = each.remaining <= 0
+            expires = "has expired" if has_expired else f"expires in {duration(each.remaining)}"
+            yield ManagerAlarm(
+                severity=AlarmSeverity.WARNING,
+                kind="token",
+                subject=each.token,
+                text=f"{each.token} {expires}",
+                action="Give its caller another one (msmq token new), or remove its line of the token file.",
+            )
 
 
 def _of_archive(archive: ArchiveSummary) -> Iterator[ManagerAlarm]:

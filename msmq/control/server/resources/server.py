@@ -63,6 +63,8 @@ class ServerResources:
             record["archive"] = json_record(archive)
         if certificates := self._configuration.certificates():
             record["certificates"] = [json_record(each) for each in certificates]
+        if tokens := self._configuration.tokens():
+            record["tokens"] = [json_record(each) for each in tokens]
         return json_answer(request, record)
 
     @app.route("/v1/identity/keep", methods=["POST"])

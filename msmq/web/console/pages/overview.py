@@ -117,6 +117,7 @@ class OverviewPage:
                     self._context.bridges.summaries(),
                     self._context.archive.summary(),
                     self._context.configuration.certificates(),
+                    self._context.configuration.tokens(),
                 )
             ),
             oldest=unix_time(totals.oldest),
