@@ -19,6 +19,7 @@ from msmq.storage.log.core.checkpoint import (
     chunk,
     read_body,
     read_checkpoint_header,
+    read_needed,
 )
 from msmq.storage.log.core.format import Malformed
 from msmq.storage.log.core.state import ALL_LOGS, State
@@ -118,21 +119,30 @@ def _heads(directory: Path, system: LogSystem) -> list[FoundCheckpoint]:
 
 
 def _read(found: FoundCheckpoint, log_starts: Mapping[UUID, int], system: LogSystem) -> FoundCheckpoint:
-    if found.header is None:
+    header = found.header
+    if header is None:
         return found
     descriptor = system.open(found.path, os.O_RDONLY)
     try:
-        body = read_exactly(descriptor, BODY, found.header.size, system)
+        if not log_starts:
+            return attrs.evolve(
+                found, state=read_body(header, read_exactly(descriptor, BODY, header.size, system))
+            )
+        state = read_needed(
+            header, lambda offset, size: read_exactly(descriptor, BODY + offset, size, system), log_starts
+        )
+        # The header is overwritten first.
+        if read_checkpoint_header(read_exactly(descriptor, 0, BODY, system)) != header:
+            raise Malformed("the checkpoint was overwritten while it was read")
+        return attrs.evolve(found, state=state)
+    except Malformed as error:
+        return attrs.evolve(found, problem=str(error))
     except OSError as error:
         if error.errno != errno.EIO:
             raise
         return attrs.evolve(found, problem=UNREADABLE)
     finally:
         system.close(descriptor)
-    try:
-        return attrs.evolve(found, state=read_body(found.header, body, log_starts))
-    except Malformed as error:
-        return attrs.evolve(found, problem=str(error))
 
 
 class CheckpointWriter:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from random import Random
 from uuid import UUID
 from zlib import crc32
@@ -10,14 +12,17 @@ from zlib import crc32
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.persistence.changes import RemoveMessages
+from msmq.storage.log.checkpoint_files import CheckpointWriter, FoundCheckpoint, find_checkpoints
 from msmq.storage.log.core import checkpoint, records
-from msmq.storage.log.core.checkpoint import CheckpointHeader, read_body, tables
+from msmq.storage.log.core.checkpoint import BODY, CheckpointHeader, read_body, read_needed, tables
 from msmq.storage.log.core.message_rows import MessageRows
 from msmq.storage.log.core.plan import GroupPlan
 from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW, read_records, replay
 from msmq.storage.log.core.rows import rows_from
 from msmq.storage.log.core.scan import Position
-from msmq.storage.log.core.state import State
+from msmq.storage.log.core.state import ALL_LOGS, State
+from msmq.storage.log.system import LocalSystem
+from tests import disk
 
 QUEUE = UUID(int=1)
 KINDS = (
@@ -132,7 +137,11 @@ class FuzzyCheckpointTests(SynchronousTestCase):
                 log.change(kind, count)
         header = CheckpointHeader(b"", 1, Position(1, 0, 1, 0), *numbers, len(body), crc32(body))
         started = _Log()
-        started.state = read_body(header, body, {QUEUE: skipped + 1})
+        if skipped:
+            read = lambda offset, size: body[offset : offset + size]  # noqa: E731
+            started.state = read_needed(header, read, {QUEUE: skipped + 1})
+        else:
+            started.state = read_body(header, body)
         # Groups of one to six records: rows of one queue in a group are replayed together.
         size = 1 + len(log.written) % 6
         for first in range(behind, len(log.written), size):
@@ -207,3 +216,89 @@ class SkippedRowsTests(SynchronousTestCase):
             (b"", 9, b""),
         ):
             self.assertEqual(rows_from(rows, start), left)
+
+
+class _ObservedReads(LocalSystem):
+    """The system, with the bytes that were read, and what happens before a read of the body.
+
+    @ivar size: in bytes.
+    """
+
+    def __init__(self, before: Callable[[], object] = lambda: None) -> None:
+        self.size = 0
+        self._before = before
+
+    def read(self, descriptor: int, size: int, offset: int) -> bytes:
+        """Count."""
+        if offset > BODY:
+            self._before()
+        found = super().read(descriptor, size, offset)
+        self.size += len(found)
+        return found
+
+
+class SkippedTablesTests(SynchronousTestCase):
+    """A checkpoint file with message logs whose beginnings are skipped."""
+
+    ENTRIES = 50_000
+    OTHER = UUID(int=2)
+
+    def setUp(self) -> None:
+        """A checkpoint of two queues with a log, one after the other."""
+        self.home = disk.directory(self)
+        self.path = self.write(1, 1.0)
+
+    def write(self, number: int, arrived: float) -> Path:
+        """Write a checkpoint over the file."""
+        state = State()
+        for queue, first in ((QUEUE, 1), (self.OTHER, self.ENTRIES + 1)):
+            state.put_queue(queue.int, queue, b"{}")
+            rows = [LOG_ROW.pack(first + n, n, 0, 5, 0, arrived) for n in range(self.ENTRIES)]
+            state.put_logs(queue.int, b"".join(rows))
+        path = self.home / "checkpoint-a"
+        writer = CheckpointWriter(path, 0)
+        writer.begin()
+        writer.append(list(tables(state)))
+        header = CheckpointHeader(bytes(16), number, Position(), 3, 2 * self.ENTRIES, 0, 0, 0)
+        self.size = writer.finish(header)
+        writer.close()
+        return path
+
+    def found(
+        self, starts: Mapping[UUID, int] = ALL_LOGS, system: LocalSystem | None = None
+    ) -> FoundCheckpoint:
+        """The checkpoint as it is found with these starts."""
+        [found] = find_checkpoints(self.home, log_starts=starts, system=system or LocalSystem())
+        return found
+
+    def test_bytes_read(self) -> None:
+        """Entries that are not needed are not read, however many there are."""
+        system = _ObservedReads()
+        state = self.found({QUEUE: self.ENTRIES - 9, self.OTHER: 2 * self.ENTRIES + 1}, system).state
+        assert state is not None
+        first, second = (state.by_number[number].log for number in (1, 2))
+        self.assertEqual(first.chunk(first.after(self.ENTRIES - 10), 99).count(bytes(4) + b"\x05"), 10)
+        # The end of a log is known also if all of it is skipped.
+        self.assertEqual(second.sequence(len(second) - 1), 2 * self.ENTRIES)
+        self.assertLess(system.size, self.size // 10)
+
+    def test_overwritten_meanwhile(self) -> None:
+        """What a server has overwritten during the read is not taken, though each table is intact."""
+        before = [lambda: self.write(2, 2.0)]
+        found = self.found({QUEUE: self.ENTRIES}, _ObservedReads(lambda: before and before.pop()()))
+        self.assertIsNone(found.state)
+        self.assertEqual(found.problem, "the checkpoint was overwritten while it was read")
+
+    def test_damage(self) -> None:
+        """What is needed is verified, and what is not read may be damaged."""
+        starts = {QUEUE: self.ENTRIES, self.OTHER: 2 * self.ENTRIES + 1}
+        content = self.path.read_bytes()
+        for number, is_read in ((10, False), (self.ENTRIES, True), (2 * self.ENTRIES, True)):
+            at = content.rindex(LOG_ROW.pack(number, (number - 1) % self.ENTRIES, 0, 5, 0, 1.0)) + 30
+            self.path.write_bytes(content[:at] + b"\xff" + content[at + 1 :])
+            self.assertEqual(self.found(starts).state is None, is_read, number)
+            self.assertIsNone(self.found().state)
+        # The sizes by which the tables are found are compared.
+        at = content.index(LOG_ROW.pack(1001, 1000, 0, 5, 0, 1.0)) - 28
+        self.path.write_bytes(content[:at] + b"\xff\xff" + content[at + 2 :])
+        self.assertIsNone(self.found(starts).state)

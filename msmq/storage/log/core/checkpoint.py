@@ -7,7 +7,7 @@ atomic copy would.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from struct import Struct
 from typing import Final
 from uuid import UUID
@@ -17,7 +17,7 @@ import attrs
 
 from msmq.storage.log.core import records
 from msmq.storage.log.core.format import VERSION, Malformed, check_version
-from msmq.storage.log.core.records import read_records, replay
+from msmq.storage.log.core.records import KEY, LOG_ROW, Kind, read_records, replay
 from msmq.storage.log.core.scan import Position
 from msmq.storage.log.core.state import ALL_LOGS, State
 
@@ -32,6 +32,9 @@ LARGE: Final = 64 * 1024
 _HEADER: Final = Struct("<8sI16sQQQQIIQQQI")
 _CHUNK: Final = Struct("<II")
 _CRC: Final = Struct("<I")
+_SEQUENCE: Final = Struct("<Q")
+_AHEAD: Final = _CHUNK.size + KEY.size
+"""Bytes of a table by which it is known what it has."""
 
 
 @attrs.frozen
@@ -96,10 +99,9 @@ def chunk(table: bytes) -> bytes:
     return _CHUNK.pack(len(table), crc32(table)) + table
 
 
-def read_body(header: CheckpointHeader, body: bytes, log_starts: Mapping[UUID, int] = ALL_LOGS) -> State:
+def read_body(header: CheckpointHeader, body: bytes) -> State:
     """Read the state in the body of a checkpoint.
 
-    @param log_starts: as of L{State}.
     @raise Malformed: it does not match its header.
     """
     if len(body) < header.size:
@@ -107,22 +109,85 @@ def read_body(header: CheckpointHeader, body: bytes, log_starts: Mapping[UUID, i
     body = body[: header.size]
     if crc32(body) != header.checksum:
         raise Malformed("the checksum of the checkpoint does not match")
-    state = State(
+    state = _empty(header, ALL_LOGS)
+    offset = 0
+    while offset < len(body):
+        size, checksum = _CHUNK.unpack_from(body, offset)
+        table = body[offset + _CHUNK.size : offset + _CHUNK.size + size]
+        _replay(table, offset, checksum, state)
+        offset += _CHUNK.size + size
+    return state
+
+
+def read_needed(
+    header: CheckpointHeader, read: Callable[[int, int], bytes], log_starts: Mapping[UUID, int]
+) -> State:
+    """Read the state in the body of a checkpoint, without tables that only have entries of message logs which
+    are not needed.
+
+    They are neither read nor verified, except the last one of each log that has no later entries: it has the
+    end of the log.
+
+    @param read: reads bytes of the body, by offset and size; fewer at its end.
+    @param log_starts: as of L{State}.
+    @raise Malformed: what was read does not match its checksums.
+    """
+    state = _empty(header, log_starts)
+    offset, head = 0, read(0, _AHEAD)
+    # The last table that was left out: its log, offset, size and checksum.
+    left_out: tuple[int, int, int, int] | None = None
+
+    def replay_left_out() -> None:
+        if left_out is not None:
+            _, at, size, checksum = left_out
+            _replay(read(at + _CHUNK.size, size), at, checksum, state)
+
+    while offset < header.size:
+        size, checksum = _CHUNK.unpack_from(head.ljust(_CHUNK.size, b"\0"))
+        at, end = offset + _CHUNK.size, offset + _CHUNK.size + size
+        if end > header.size:
+            raise Malformed(f"the checkpoint is damaged at offset {BODY + offset}")
+        log = _log_of(head, size)
+        if left_out is not None and left_out[0] != log:
+            replay_left_out()
+        left_out = None
+        kept = None if log is None else state.by_number.get(log)
+        if log is not None and kept is not None and (needed := log_starts.get(kept.identifier)) is not None:
+            # The entries of a log are in order.
+            ending = read(end - LOG_ROW.size, LOG_ROW.size + _AHEAD)
+            if len(ending) >= LOG_ROW.size and _SEQUENCE.unpack_from(ending)[0] < needed:
+                left_out = log, offset, size, checksum
+                offset, head = end, ending[LOG_ROW.size :]
+                continue
+        found = read(at, size + _AHEAD)
+        _replay(found[:size], offset, checksum, state)
+        offset, head = end, found[size:]
+    replay_left_out()
+    return state
+
+
+def _empty(header: CheckpointHeader, log_starts: Mapping[UUID, int]) -> State:
+    return State(
         next_queue=header.next_queue,
         last_entry=header.last_entry,
         last_event=header.last_event,
         log_starts=log_starts,
     )
-    offset = 0
-    while offset < len(body):
-        size, checksum = _CHUNK.unpack_from(body, offset)
-        table = body[offset + _CHUNK.size : offset + _CHUNK.size + size]
-        if crc32(table) != checksum:
-            raise Malformed(f"the checkpoint is damaged at offset {BODY + offset}")
-        for record in read_records(table):
-            replay(record, state)
-        offset += _CHUNK.size + size
-    return state
+
+
+def _log_of(head: bytes, size: int) -> int | None:
+    """The number of the queue, if a table of this size is one record of entries of a message log."""
+    if len(head) < _AHEAD or size <= KEY.size:
+        return None
+    kind, record_size, number, _ = KEY.unpack_from(head, _CHUNK.size)
+    return number if kind == Kind.LOGS and record_size == size else None
+
+
+def _replay(table: bytes, offset: int, checksum: int, state: State) -> None:
+    if crc32(table) != checksum:
+        raise Malformed(f"the checkpoint is damaged at offset {BODY + offset}")
+    for record in read_records(table):
+        replay(record, state)
 
 
 def tables(state: State) -> Iterator[bytes]:
