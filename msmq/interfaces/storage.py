@@ -60,14 +60,16 @@ class DamagedMessageKept(MessageNotStored):
 
     The store keeps it until a later read succeeds in that, as when the disk has space again, and raises
     L{MessageNotStored} then. If the message is removed before, what is left of it is lost.
+
+    @param where: where its bytes are, and what is wrong with them.
     """
 
-    def __init__(self, queue: UUID, lookup_id: int) -> None:
+    def __init__(self, queue: UUID, lookup_id: int, where: str = "") -> None:
         super().__init__(
             queue,
             lookup_id,
             f"message {lookup_id:#018x} of queue {queue} is damaged, and stays in the store until what is"
-            " left of it can be put into quarantine",
+            " left of it can be put into quarantine" + (f" ({where})" if where else ""),
         )
 
 

@@ -16,6 +16,7 @@ from msmq.control.authentication.token_authentication import TokenAuthentication
 from msmq.control.authentication.token_check import TokenSite
 from msmq.control.authentication.token_file import TokenFile
 from msmq.control.authentication.tokens import TokenError
+from msmq.interfaces.clock import IClock
 from msmq.manager.administration.metered_store import MeteredStore
 from msmq.net.endpoints import StreamEndpoint, socket_text
 from msmq.service.composition import ServerParts

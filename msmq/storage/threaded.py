@@ -194,7 +194,7 @@ class ThreadedMessageStore(ABC):
         if isinstance(error, PacketDamaged):
             self._quarantine(error.damaged)
             if not error.damaged[0].is_kept:
-                return Failure(DamagedMessageKept(error.queue, error.lookup_id))
+                return Failure(DamagedMessageKept(error.queue, error.lookup_id, error.damaged[0].problem))
         return failure
 
     def _have_read(self, found: VerifiedRows[_Result]) -> Sequence[_Result]:

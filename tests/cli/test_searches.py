@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import click
@@ -86,6 +87,28 @@ class LeftOutTests(ServedCommandTestCase):
         ended = self.msmq("deadletter", "list", "--group-by", "label", "--json")
         self.assertEqual([each["label"] for each in ended.objects], ["second"], ended.errors)
         self.assertIn("1 dead letter(s) cannot be read, and are not counted", ended.errors)
+
+    def test_kept(self) -> None:
+        """A damaged message that waits for the quarantine is not reported as missing, and can be removed."""
+        [first, _] = self.msmq("deadletter", "list", "--json").objects
+        identifier, lookup_id = first["id"], str(first["lookup_id"])
+        self.disk.kept.add(first["lookup_id"])
+        for _ in range(2):
+            for chosen in ((identifier,), (lookup_id, "--queue", ".\\system$;deadletter")):
+                ended = self.msmq("message", "show", *chosen)
+                self.assertEqual((ended.status, ended.output), (1, ""))
+                self.assertIn("MQ_ERROR_MESSAGE_STORAGE_FAILED", ended.errors)
+                self.assertIn("is damaged, and stays in the store", ended.errors)
+                self.assertIn("segment 1, offset 0", ended.errors)
+        known = json.loads(self.msmq("explain", identifier, "--json").output)
+        [place] = known["unreadable"]
+        self.assertEqual((place["lookup_id"], known["places"]), (first["lookup_id"], []))
+        self.assertIn("segment 1, offset 0", self.msmq("explain", identifier).output)
+        self.assertIn("segment 1, offset 0", self.msmq("explain", identifier, "--ask", ".").output)
+        ended = self.msmq("message", "remove", identifier, "--yes")
+        self.assertEqual(ended.status, 0, ended.errors)
+        known = json.loads(self.msmq("explain", identifier, "--json").output)
+        self.assertEqual(known["unreadable"], [])
 
     def test_events(self) -> None:
         """So are events."""

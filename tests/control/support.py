@@ -26,7 +26,7 @@ from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.control.server.server_configuration import NoServerConfiguration, ServerConfiguration
 from msmq.interfaces.manager.received_messages import ReceivedMessage
-from msmq.interfaces.storage import LogEntry, StorageError
+from msmq.interfaces.storage import DamagedMessageKept, LogEntry, StorageError
 from msmq.persistence.changes import Change
 from msmq.queues.arriving.message import Message
 from msmq.settings import SessionSettings
@@ -182,6 +182,7 @@ class Disk(MemoryMessageStore):
     @ivar is_slow: commits wait for L{catch_up}.
     @ivar is_broken: commits fail.
     @ivar damaged: the LookupIdentifiers of messages that cannot be read.
+    @ivar kept: those of damaged messages that wait for the quarantine.
     @ivar log_entries: the most entries of a message log in one answer, as if they were large.
     """
 
@@ -192,6 +193,7 @@ class Disk(MemoryMessageStore):
     def __init__(self) -> None:
         super().__init__(durable=True)
         self.damaged: set[int] = set()
+        self.kept: set[int] = set()
         self._waiting: list[tuple[Sequence[Change], Deferred[None]]] = []
 
     def commit(self, changes: Sequence[Change]) -> Deferred[None]:
@@ -208,6 +210,9 @@ class Disk(MemoryMessageStore):
         """As the store of memory, but for what is damaged."""
         if self.damaged.intersection(lookup_ids):
             return fail(StorageError("checksum of page 7"))
+        for each in lookup_ids:
+            if each in self.kept:
+                return fail(DamagedMessageKept(queue, each, "segment 1, offset 0"))
         return super().read(queue, lookup_ids)
 
     def read_log(self, queue: UUID, after: int, limit: int) -> Deferred[Sequence[LogEntry]]:

@@ -23,6 +23,7 @@ _SHOWN: Final = (
     "destination_queue",
 )
 _PLACES: Final = ("queue", "state", "arrived_time", "class_name", "abort_count", "move_count", "transaction")
+_UNREADABLE: Final = ("queue", "lookup_id", "arrived_time", "reason")
 _EVENTS: Final = ("time", "event", "class_name", "queue", "reason")
 _REPORTS: Final = ("time", "event", "queue_manager", "next_hop", "hops", "target_queue", "queue")
 
@@ -63,6 +64,8 @@ def _show(settings: Settings, known: Mapping[str, Any]) -> None:
         output.one({key: message[key] for key in _SHOWN if key in message})
         output.write(f"\n{known['summary']}")
         output.table("places", known["places"], _PLACES)
+        if known["unreadable"]:
+            output.table("unreadable", known["unreadable"], _UNREADABLE)
         output.table("events", known["events"], _EVENTS)
         if known["reports"]:
             output.table("reports", known["reports"], _REPORTS)
@@ -96,6 +99,8 @@ def _ask(settings: Settings, message: str, hosts: Sequence[str]) -> MQError | No
             ("server", "summary"),
         )
         output.table("places", joined["places"], ("server", *_PLACES))
+        if joined["unreadable"]:
+            output.table("unreadable", joined["unreadable"], ("server", *_UNREADABLE))
         output.table("events", joined["events"], ("time", "server", *_EVENTS[1:]))
         if joined["reports"]:
             output.table("reports", joined["reports"], ("server", *_REPORTS))

@@ -47,10 +47,19 @@ def message_show(settings: Settings, id: str, queue: str | None, decode: bool, a
         with settings.naming(queue):
             found = [(queue, client.message(queue, int(id), decode=decode, raw=as_hex))]
     else:
-        places = client.explain(id)["places"]
+        known = client.explain(id)
         names = () if queue is None else (queue, canonical_path(settings, queue))
-        wanted = [place for place in places if queue is None or place["queue"] in names]
+
+        def chosen(kind: str) -> list[Any]:
+            return [place for place in known[kind] if queue is None or place["queue"] in names]
+
+        wanted = chosen("places")
         if not wanted:
+            for place in chosen("unreadable"):
+                raise MQError(
+                    Status.MQ_ERROR_MESSAGE_STORAGE_FAILED,
+                    f"message {id} in {place['queue']} cannot be read: {place['reason']}",
+                )
             where = "here" if queue is None else f"in {queue}"
             raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"message {id} does not exist {where}")
         found = [

@@ -112,7 +112,9 @@ def locate_message(settings: Settings, identifier: str, queue: str | None) -> tu
     @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND.
     @raise click.UsageError: several queues hold the message, and C{queue} is C{None}.
     """
-    places = settings.client.explain(identifier)["places"]
+    known = settings.client.explain(identifier)
+    # A damaged one can be removed.
+    places = [*known["places"], *known["unreadable"]]
     if queue is not None:
         path = canonical_path(settings, queue)
         places = [place for place in places if place["queue"] in (queue, path)]

@@ -11,11 +11,12 @@ import attrs
 from msmq.quoting import quoted
 from msmq.structures.status import MQError, Status
 
-_LISTS: Final = ("events", "places", "deliveries", "reports")
+_LISTS: Final = ("events", "places", "unreadable", "deliveries", "reports")
 _OF_A_TIME: Final = ("events", "deliveries", "reports")
 _KEYS: Final[Mapping[str, Sequence[str]]] = {
     "events": ("time", "event", "class_name", "queue", "reason"),
     "places": ("arrived_time", "queue", "lookup_id", "state"),
+    "unreadable": ("arrived_time", "queue", "lookup_id", "reason"),
     "deliveries": ("time", "acknowledgement", "queue", "address", "class_name"),
     "reports": ("time", "event", "queue_manager", "next_hop", "target_queue"),
 }
@@ -81,7 +82,7 @@ def join_explanations(message: str, answers: Sequence[ServerExplanation]) -> dic
     of each server.
 
     @return: C{id}, C{known}, C{servers} (C{server}, C{known}, C{summary}, C{error}), C{events}, C{places},
-        C{deliveries}, C{reports}, and C{message}, the properties from the server that has most of them.
+        C{unreadable}, C{deliveries}, C{reports}, and C{message}, the properties from the server that has most of them.
     """
     joined: dict[str, Any] = {"id": message, "known": False, "servers": []}
     joined |= {name: [] for name in _LISTS}

@@ -98,6 +98,21 @@ class MessageLocation:
 
 
 @attrs.frozen
+class UnreadableLocation:
+    """A queue that holds a damaged message, which stays until what is left of it is in quarantine.
+
+    @ivar queue: as of L{MessageLocation}.
+    @ivar arrived: seconds since 1970-01-01 UTC.
+    @ivar reason: what is damaged, and where its bytes are.
+    """
+
+    queue: str
+    lookup_id: int
+    arrived: float
+    reason: str
+
+
+@attrs.frozen
 class LoggedMessage:
     """A message in the message log of a queue.
 
@@ -136,6 +151,7 @@ class Explanation:
     C{None} if there is none.
     @ivar is_known: whether there is a copy or a record of it.
     @ivar summary: the result in one sentence.
+    @ivar unreadable: the queues that hold it damaged.
     """
 
     identifier: MessageIdentifier
@@ -146,6 +162,7 @@ class Explanation:
     records_since: float | None = None
     is_known: bool = True
     summary: str = ""
+    unreadable: Sequence[UnreadableLocation] = ()
 
 
 @attrs.frozen

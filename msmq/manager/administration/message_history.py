@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from msmq.decoding.values import unix_time
-from msmq.interfaces.manager.received_messages import Explanation, MessageLocation
+from msmq.interfaces.manager.received_messages import Explanation
 from msmq.manager.applications.search import Search
 from msmq.manager.peers.delivery_log import DeliveryLog
 from msmq.manager.peers.peer_table import Peers
@@ -42,14 +42,14 @@ class MessageHistory:
         deliveries = await self._deliveries.find(message)
         steps = [_event(message, record) for record in deliveries]
         events = sorted([*found.events, *steps], key=lambda event: event.time)
-        is_known = bool(events or found.places or found.reports)
+        is_known = bool(events or found.places or found.unreadable or found.reports)
         return attrs.evolve(
             found,
             events=[*events, *self._peers.notices(message)],
             deliveries=deliveries,
             records_since=self._deliveries.since,
             is_known=is_known,
-            summary=_summary(found.places, events, deliveries, self._deliveries.since),
+            summary=_summary(found, events, deliveries, self._deliveries.since),
         )
 
 
@@ -90,13 +90,14 @@ def _event(message: MessageIdentifier, record: DeliveryRecord) -> AppendEvent:
 
 
 def _summary(
-    locations: Sequence[MessageLocation],
+    found: Explanation,
     events: Sequence[AppendEvent],
     deliveries: Sequence[DeliveryRecord],
     since: float | None,
 ) -> str:
     """The summary of a message's history, in one sentence."""
-    held = [number for number in locations if not _is_copy(number)]
+    locations = found.places
+    held = [number for number in locations if not _is_copy(number.queue)]
     if held:
         waiting = [number.queue for number in held]
         outgoing = [queue for queue in waiting if is_outgoing_path(queue)]
@@ -108,6 +109,9 @@ def _summary(
         if outgoing:
             return f"waits in outgoing queue {waiting[0]}"
         return f"is in queue {waiting[0]}"
+    damaged = [each for each in found.unreadable if not _is_copy(each.queue)]
+    if damaged:
+        return f"is in queue {damaged[0].queue}, and cannot be read: {damaged[0].reason}"
     failures = [event for event in events if event.message_class and event.event != ADMINISTERED]
     if failures:
         last = failures[-1]
@@ -140,6 +144,6 @@ def _summary(
     )
 
 
-def _is_copy(number: MessageLocation) -> bool:
-    """Whether it is in a journal or a system queue."""
-    return number.queue.startswith(".\\system$;") or number.queue.endswith(";journal")
+def _is_copy(queue: str) -> bool:
+    """Whether messages in a queue with this path are copies: it is a journal or a system queue."""
+    return queue.startswith(".\\system$;") or queue.endswith(";journal")

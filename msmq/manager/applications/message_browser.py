@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from msmq.interfaces.manager.received_messages import MessagePage, ReceivedMessage
+from msmq.interfaces.storage import DamagedMessageKept
 from msmq.manager.administration.summaries import queue_path
 from msmq.manager.performer import Performer
 from msmq.queues.position import PositionState
@@ -75,8 +76,10 @@ class MessageBrowser:
             try:
                 [view] = await self._performer.load([position])
                 return _received(position, view)
-            except MQError:
-                if _is_there(position):
+            except MQError as error:
+                if _is_there(position) or (
+                    isinstance(error.__cause__, DamagedMessageKept) and not position.queue.is_deleted
+                ):
                     raise
         raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"{queue_path(queue)} has no message {lookup_id}")
 

@@ -16,8 +16,9 @@ from msmq.interfaces.manager.received_messages import (
     FoundReport,
     MessageLocation,
     ReceivedMessage,
+    UnreadableLocation,
 )
-from msmq.interfaces.storage import StorageError
+from msmq.interfaces.storage import DamagedMessageKept, StorageError
 from msmq.manager.administration.summaries import queue_path
 from msmq.manager.applications.destinations import Destinations
 from msmq.manager.applications.targets import SendTarget, readable_queue
@@ -121,12 +122,19 @@ class Search:
 
     async def explain(self, message: MessageIdentifier) -> Explanation:
         """Everything known about a message."""
-        places = await self.places(await self.find(message))
+        unreadable: list[UnreadableLocation] = []
+        places = await self.places(await self.find(message), unreadable)
         try:
             events = await self._performer.store.read_events(0, EVENTS, message.to_bytes())
         except StorageError as error:
             raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
-        return Explanation(message, places, [entry.event for entry in events], await self._reports(message))
+        return Explanation(
+            message,
+            places,
+            [entry.event for entry in events],
+            await self._reports(message),
+            unreadable=unreadable,
+        )
 
     async def _reports(self, message: MessageIdentifier) -> list[FoundReport]:
         """The reports of a traced message that are stored here; they are express messages."""
@@ -140,15 +148,26 @@ class Search:
                 found.append(FoundReport(queue_path(position.queue), view, hop))
         return sorted(found, key=lambda report: report.view.sent_time)
 
-    async def places(self, positions: Iterable[MessagePosition]) -> list[MessageLocation]:
-        """The positions of these messages with their packets, as far as they still exist."""
+    async def places(
+        self, positions: Iterable[MessagePosition], unreadable: list[UnreadableLocation] | None = None
+    ) -> list[MessageLocation]:
+        """The positions of these messages with their packets, as far as they still exist.
+
+        @param unreadable: gets those whose packets are damaged, and still stored.
+        """
         places: list[MessageLocation] = []
         for found in positions:
             try:
                 (view,) = await self._performer.load([found])
-            except MQError:
+            except MQError as error:
                 now = found.current()
-                if now is None or now.state in _LEAVING or now.queue.is_deleted:
+                if now is None or now.queue.is_deleted:
+                    continue
+                if unreadable is not None and isinstance(error.__cause__, DamagedMessageKept):
+                    path = queue_path(now.queue)
+                    unreadable.append(UnreadableLocation(path, now.lookup_id, now.arrived, error.detail))
+                    continue
+                if now.state in _LEAVING:
                     continue
                 raise
             if (position := found.current()) is None:

@@ -94,7 +94,9 @@ class Lookups:
                 self._retry(done, partial(self.read, queue, lookup_ids, done))
                 return
             # Its event has to precede what the caller does then, such as the removal of a lost message.
-            self._quarantine.put(packet, one.location, owner, partial(_fail, done, queue, lookup_id))
+            self._quarantine.put(
+                packet, one.location, owner, partial(_fail, done, queue, lookup_id, packet.where)
+            )
             return
         done.callback(found)
 
@@ -243,9 +245,12 @@ class Lookups:
         worker.do(lambda: fetcher.fetch(places), answer)
 
 
-def _fail(done: Deferred[Any], queue: UUID, lookup_id: int, is_kept: bool) -> None:
+def _fail(done: Deferred[Any], queue: UUID, lookup_id: int, where: str, is_kept: bool) -> None:
     """Answer the read of a damaged message.
 
     @param is_kept: whether the message is still stored.
     """
-    done.errback((DamagedMessageKept if is_kept else MessageNotStored)(queue, lookup_id))
+    if is_kept:
+        done.errback(DamagedMessageKept(queue, lookup_id, where))
+    else:
+        done.errback(MessageNotStored(queue, lookup_id))

@@ -46,6 +46,12 @@ class Damage:
     found: bytes = attrs.field(repr=False)
     problem: str
 
+    @property
+    def where(self) -> str:
+        """Where the bytes are, and what is wrong with them."""
+        packet = self.location
+        return f"{packet.path}, offset {packet.offset}: {packet.size} bytes are damaged: {self.problem}"
+
 
 def packet_location(
     directory: Path, segments: Segments, location: int, size: int, checksum: int

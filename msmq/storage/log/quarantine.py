@@ -80,7 +80,7 @@ class Quarantine:
             return
         packet = damage.location
         target = self._engine.directory / DIRECTORY / f"{packet.path.name}-{packet.offset}-{location >> 32}"
-        where = f"{packet.path}, offset {packet.offset}: {packet.size} bytes are damaged: {damage.problem}"
+        where = damage.where
         if found not in self._failed:
             self._engine.counters.damaged += 1
             self.log.error("{where}; what is left is in {target}", where=where, target=target)

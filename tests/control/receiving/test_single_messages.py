@@ -111,7 +111,17 @@ class ExplainTests(ControlTestCase):
         known = self.explain(message).json
         self.assertEqual(
             list(known),
-            ["known", "summary", "records_since", "message", "events", "places", "deliveries", "reports"],
+            [
+                "known",
+                "summary",
+                "records_since",
+                "message",
+                "events",
+                "places",
+                "unreadable",
+                "deliveries",
+                "reports",
+            ],
         )
         self.assertEqual((known["message"]["id"], known["message"]["label"]), (message, "L"))
         self.assertNotIn("body", known["message"])

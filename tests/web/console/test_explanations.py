@@ -141,6 +141,7 @@ def explained(*times: str, **message: Any) -> dict[str, Any]:
         "message": {"id": "m", **message},
         "events": events,
         "places": [],
+        "unreadable": [],
         "deliveries": [delivery],
         "reports": [],
     }

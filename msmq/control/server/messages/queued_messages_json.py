@@ -46,7 +46,7 @@ def dead_letter_of(location: MessageLocation) -> dict[str, Any]:
 
 def explanation_of(explanation: Explanation) -> dict[str, Any]:
     """Everything known about a message: C{known}, C{summary}, C{records_since}, C{message}, C{events},
-    C{places}, C{deliveries}, C{reports}.
+    C{places}, C{unreadable}, C{deliveries}, C{reports}.
 
     If no queue holds the message, C{message} has only its identifier.
     """
@@ -62,6 +62,15 @@ def explanation_of(explanation: Explanation) -> dict[str, Any]:
         "message": message,
         "events": [_event(event) for event in explanation.events],
         "places": [_location_json(location) for location in places],
+        "unreadable": [
+            {
+                "queue": each.queue,
+                "lookup_id": each.lookup_id,
+                "arrived_time": unix_time(each.arrived),
+                "reason": each.reason,
+            }
+            for each in explanation.unreadable
+        ],
         "deliveries": [_delivery(record) for record in explanation.deliveries],
         "reports": [_report(report) for report in explanation.reports],
     }
