@@ -82,7 +82,8 @@ def join_explanations(message: str, answers: Sequence[ServerExplanation]) -> dic
     of each server.
 
     @return: C{id}, C{known}, C{servers} (C{server}, C{known}, C{summary}, C{error}), C{events}, C{places},
-        C{unreadable}, C{deliveries}, C{reports}, and C{message}, the properties from the server that has most of them.
+        C{unreadable}, C{deliveries}, C{reports}, and C{message}, the properties from the
+        server that has most of them.
     """
     joined: dict[str, Any] = {"id": message, "known": False, "servers": []}
     joined |= {name: [] for name in _LISTS}

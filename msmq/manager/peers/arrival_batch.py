@@ -27,6 +27,7 @@ class ArrivalBatch:
     @ivar peer: the bytes of the GUID of the peer; C{None} if it may also forward messages of others to direct
     names.
     @ivar dead_letters: dead letters of refused messages, stored and shown with the batch.
+    @ivar dropped: the number of those that reached a limit.
     @ivar changes: the changes for those, and the events of stored messages.
     @ivar express: messages whose express ones are recorded for duplicate detection.
     @ivar is_classified: they have to be stored with the changed history.
@@ -49,6 +50,7 @@ class ArrivalBatch:
     refused: Mapping[UserMessageView, Refused] = attrs.field(factory=dict)
     unverified: Container[UserMessageView] = ()
     dead_letters: list[MessagePosition] = attrs.field(factory=list)
+    dropped: int = 0
     changes: list[Change] = attrs.field(factory=list)
     express: list[UserMessageView] = attrs.field(factory=list)
     is_classified: bool = False

@@ -348,6 +348,7 @@ class Arrivals:
         if self._refusals.of_admission(batch, admission):
             batch.close = CloseReason.NO_RESOURCES
         admission.copies += batch.dead_letters
+        admission.dropped += batch.dropped
         admission.changes += batch.changes
         if batch.close is not None:
             session.close(batch.close)

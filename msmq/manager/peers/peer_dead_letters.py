@@ -47,6 +47,7 @@ class PeerDeadLetters:
         model, now = self._performer.model, self._performer.clock.now()
         if model.dead_letter_refused(message, decision.message_class, now, batch.dead_letters, batch.changes):
             return decision.note
+        batch.dropped += 1
         return "; the dead-letter queue is full"
 
 

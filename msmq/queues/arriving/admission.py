@@ -82,7 +82,8 @@ class Admission:
     @ivar mortal: those of them that can expire.
     @ivar refusals: the messages that were not enqueued; all others were.
     @ivar journaled: the positions of messages that have arrived and are journaled at their source then.
-    @ivar dropped: the number of copies that the machine journal had no space for.
+    @ivar dropped: the number of copies that the machine journal had no space for, and of dead letters of
+        messages that are refused with them.
     @ivar copies: dead letters of some refused ones, and copies of others in the machine journal.
     """
 

@@ -93,7 +93,7 @@ class QueueArrivals:
         @param view: a message for which L{wants_local_dead_letter} is true.
         @param dead_letters: the result is appended to it; it becomes available once C{changes} are stored
             (L{commit}), or is withdrawn with the admission of which both become part (L{withdraw}).
-        @return: whether it is kept; false if a limit is reached.
+        @return: whether it is kept; false if a limit is reached, which is to be counted by that admission.
         """
         dead_letter = self._copying.keep_refused(view, message_class, now.wall, changes)
         if dead_letter is None:

@@ -50,9 +50,8 @@ class MessageCopies:
     @ivar deadxact: SystemTransactionalDeadletterQueue.
     @ivar find: returns the local queue with a path.
     @ivar machine_journal: the journal of messages that this queue manager sent and that arrived.
-    @ivar dropped: copies that were not made because their queue was full. Those of messages that are removed,
-        or sent here, count when that is stored; those of a message that is refused on arrival count at once,
-        as its refusal does.
+    @ivar dropped: copies that were not made because their queue was full. They count when the removal,
+        arrival or refusal of their messages is stored.
     """
 
     holdings: Holdings
@@ -376,17 +375,18 @@ class MessageCopies:
         """A dead letter of a peer's message that was refused on arrival. [MS-MQQB] 3.1.5.8.8.
 
         Other dead letters replace a stored message. This one is additional, so every limit applies to it;
-        C{None} if one is reached.
+        C{None} if one is reached, which the caller counts once the refusal is stored.
 
         @param message_class: the reason of the refusal.
         @param now: when it arrived, in seconds since 1970-01-01 UTC.
         """
         storage = self.holdings.storage
         if view.size > (storage.free if view.is_recoverable else min(storage.free, storage.express_room)):
-            self.dropped += 1
             return None
         came = MessagePosition(self.deadletter, (7 - view.priority) << 56, view, view.size, now)
+        before = self.dropped
         copy = self._copy_of_peer(view, message_class, came, changes)
+        self.uncounted(before)
         self.holdings.reserve(changes)
         return copy
 

@@ -174,6 +174,17 @@ class NoRoomTests(RefusedTestCase):
         self.assertEqual(self.beta.service.inspection.status().copies_dropped, 2)
         self.assertEqual(self.reasons, ["NACK_Q_EXCEED_QUOTA from 127.0.0.4; the dead-letter queue is full"])
 
+    def test_the_store_fails(self) -> None:
+        """One that is sent again since its refusal was not stored counts once."""
+        self.disk.break_down()
+        self.say(self.message(recoverable=True))
+        self.assertTrue(self.peer.is_lost)
+        self.assertEqual(self.beta.service.inspection.status().copies_dropped, 0)
+        self.disk.recover()
+        self.say(self.message(recoverable=True), peer=self.dial())
+        self.assertEqual(self.reported(), [OVER_QUOTA])
+        self.assertEqual(self.beta.service.inspection.status().copies_dropped, 1)
+
 
 class NoMemoryTests(RefusedTestCase):
     """Express messages may take no memory."""

@@ -53,6 +53,7 @@ class RefusedTests(CopyCase):
             view, refusal, self.alpha.now, admission.copies, admission.changes
         )
         self.assertEqual(len(admission.copies), int(is_kept))
+        admission.dropped += int(not is_kept)
         self.alpha.store.ask(
             admission.changes,
             lambda: self.alpha.perform(model.commit(admission, self.alpha.now)),
