@@ -22,7 +22,7 @@ class SessionSettings:
     """Session Retry Connect Timer: from a failure to the next attempt (note 45)."""
 
     session_retry_maximum: float = 60.0
-    """Each attempt that fails doubles the wait for the next one, up to this; an open session ends that."""
+    """Each attempt that fails doubles the wait for the next one, up to this; an acknowledgement ends that."""
 
     ack_wait_timeout: float = 20.0
     """AckWaitTimeout: without an acknowledgement for this long a session closes, 20 to 120 (note 51)."""

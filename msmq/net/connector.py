@@ -113,14 +113,14 @@ class Connector:
     def peer_is_there(self) -> None:
         """The peer has just sent something: dial a pending retry at once.
 
-        At most once in C{session_retry}: two peers that end every session, or whose messages cannot be
-        stored, would otherwise dial each other continuously.
+        At most once in the wait of a session that was open: two peers that end every session, or whose
+        messages cannot be stored, would otherwise dial each other continuously.
         """
         if self.session is None or self.state is not SessionState.WAITING_RECONNECT:
             return
         now = self._factory.clock.now().monotonic
         if self.session.session.was_open and self._cut_short is not None:
-            if now - self._cut_short < self._factory.settings.session_retry:
+            if now - self._cut_short < self.session.session.reconnect_wait:
                 return
         self._cut_short = now
         self.session.close(CloseReason.STOPPED)
@@ -129,9 +129,7 @@ class Connector:
     @property
     def next_attempt(self) -> float | None:
         """The monotonic second of the next attempt; C{None} unless a retry is pending."""
-        if self.session is None or self.state is not SessionState.WAITING_RECONNECT:
-            return None
-        return self.session.session.deadline
+        return None if self.session is None else self.session.session.next_attempt
 
     def retry_now(self) -> None:
         """An operator does not want to wait: dial a pending retry at once, and begin with the first wait."""
@@ -142,8 +140,10 @@ class Connector:
             self.connect()
 
     def _count_failure(self, is_retry: bool) -> None:
-        """Count consecutive failed attempts; an attempt for a new message starts again at one."""
-        failed = self.session is not None and not self.session.session.was_open
+        """Count consecutive failed attempts, those of an open session without an acknowledgement among them;
+        an attempt for a new message starts again at one.
+        """
+        failed = self.session is not None and not self.session.session.was_acknowledged
         self._failures = self._failures + 1 if is_retry and failed else 0
         if not self._failures:
             self._untried.clear()
@@ -177,16 +177,21 @@ class Connector:
     async def _try_addresses(self, protocol: SessionProtocol, is_retry: bool) -> ConnectionProgress:
         """Connect to the first address that answers; C{IN_PROCESS} if one did.
 
-        [MS-MQQB] 3.1.6.1: the addresses after one at which the handshake failed are tried next, before the
+        [MS-MQQB] 3.1.6.1: the addresses after one at which the session failed are tried next, before the
         name is resolved again.
         """
-        if not self._untried:
-            try:
-                self._untried.extend(await self._resolve())
-            except MQError as error:
-                self._log_failure("unresolved", "no address for a next hop: {error}", error=error)
-                return ConnectionProgress.DNS_FAILURE
-            self._found = tuple(hop.address for hop in self._untried)
+        if self._untried and await self._try_found(protocol, is_retry) is ConnectionProgress.IN_PROCESS:
+            return ConnectionProgress.IN_PROCESS
+        try:
+            self._untried.extend(await self._resolve())
+        except MQError as error:
+            self._log_failure("unresolved", "no address for a next hop: {error}", error=error)
+            return ConnectionProgress.DNS_FAILURE
+        self._found = tuple(hop.address for hop in self._untried)
+        return await self._try_found(protocol, is_retry)
+
+    async def _try_found(self, protocol: SessionProtocol, is_retry: bool) -> ConnectionProgress:
+        """Connect to the first address left that answers."""
         progress = ConnectionProgress.DNS_FAILURE
         while self._untried:
             hop = self._untried.popleft()

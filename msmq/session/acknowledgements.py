@@ -243,6 +243,7 @@ def apply_session_header(core: SessionCore, header: SessionHeader, now: Moment) 
 
 def _acknowledge(core: SessionCore, messages: list[OutgoingMessage]) -> None:
     """Have these messages leave, together with those of a SessionAck that arrived just before."""
+    core.was_acknowledged = True
     last = _last(core, 1)
     joined = _last(core, 2) if isinstance(last, WindowOpened) else last
     if isinstance(joined, Acknowledged) and isinstance(joined.messages, list):

@@ -54,8 +54,7 @@ def unacknowledged(core: SessionCore) -> Iterable[OutgoingMessage]:
 
 def wait_for_reconnect(core: SessionCore, now: Moment) -> None:
     """[MS-MQQB] 3.1.5.9: messages are pending, so the Session Retry Connect Timer runs (3.1.2.3)."""
-    wait = core.settings.session_retry if core.retry_time is None or core.was_open else core.retry_time
-    core.timers.start(Timer.RETRY_CONNECT, wait, now)
+    core.timers.start(Timer.RETRY_CONNECT, core.reconnect_wait, now)
 
 
 def is_idle(core: SessionCore, now: Moment) -> bool:

@@ -42,8 +42,8 @@ class Session:
     @param accepts: called when an initiator states its identifier: whether it may open a session.
     @param has_backlog: called when a dialled session ends: whether messages wait for this next hop.
     @param counts: where packets are counted; its own by default.
-    @param retry_time: seconds from its failure to L{msmq.session.effects.Reconnect}, if it never opens; by
-        default what the settings say.
+    @param retry_time: seconds from its end to L{msmq.session.effects.Reconnect}, if the peer acknowledges
+        nothing; by default, and after an acknowledgement, what the settings say.
     """
 
     def __init__(
@@ -95,6 +95,22 @@ class Session:
     def was_open(self) -> bool:
         """Whether its handshake was ever complete."""
         return self._core.was_open
+
+    @property
+    def was_acknowledged(self) -> bool:
+        """Whether the peer has acknowledged any message."""
+        return self._core.was_acknowledged
+
+    @property
+    def reconnect_wait(self) -> float:
+        """Seconds from its end to L{msmq.session.effects.Reconnect}, if messages wait."""
+        return self._core.reconnect_wait
+
+    @property
+    def next_attempt(self) -> float | None:
+        """The monotonic second at which the retry timer expires; C{None} while it does not run."""
+        running = self._core.timers.running(Timer.RETRY_CONNECT)
+        return None if running is None else running.deadline
 
     @property
     def statistics(self) -> SessionStatistics:

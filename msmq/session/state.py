@@ -119,6 +119,11 @@ class SessionCore:
     left_messages: bool = False
     """Whether the session ended with messages that the peer had not acknowledged."""
 
+    was_acknowledged: bool = False
+    """Whether the peer has acknowledged any message: an express one as received, or a recoverable one as
+    stored.
+    """
+
     message_sent_count: int = 0
     recoverable_message_sent_count: int = 0
     acknowledged_count: int = 0
@@ -155,6 +160,17 @@ class SessionCore:
         self.received_window_size = self.settings.window_size
         self.ack_wait_timeout = self.settings.ack_wait_timeout
         self.recoverable_ack_send_timeout = self.settings.recoverable_ack_maximum
+
+    @property
+    def reconnect_wait(self) -> float:
+        """Seconds of the Session Retry Connect Timer, [MS-MQQB] 3.1.2.3.
+
+        A session on which the peer acknowledged nothing is a failed attempt, also if it was open: a receiver
+        that cannot store what it gets would otherwise get the same messages again every few seconds.
+        """
+        if self.retry_time is None or self.was_acknowledged:
+            return self.settings.session_retry
+        return self.retry_time
 
     @property
     def unacked_message_count(self) -> int:

@@ -15,6 +15,7 @@ from zope.interface import implementer
 
 from msmq.net.connector import Connector
 from msmq.net.resolver import NextHopAddress
+from msmq.net.session import SessionProtocol
 from msmq.net.session_factory import SessionFactory
 from msmq.session.descriptor_shares import DescriptorShares
 from msmq.session.effects import CloseReason
@@ -124,6 +125,24 @@ class AddressesTests(ConnectorTestCase):
         self.run_for(5)
         self.assertEqual((self.reached(), self.resolved), ("127.0.0.4", [0.0]))
 
+    def test_an_open_session_without_acknowledgements_is_passed_over(self) -> None:
+        """The next address is dialled then; with none that answers, the first one in the same attempt.
+
+        MQQB-3.1.6.1-03.
+        """
+        self.listen("127.0.0.3")
+        self.connector.connect()
+        self.run_for(1)
+        self.assertEqual(self.reached(), "127.0.0.3")
+        assert self.connector.session is not None
+        self.connector.session.connectionLost()
+        self.run_for(6)
+        self.assertEqual((self.reached(), self.resolved), ("127.0.0.3", [0.0, 6.0]))
+        self.listen("127.0.0.4")
+        self.connector.session.connectionLost()
+        self.run_for(11)
+        self.assertEqual((self.reached(), self.resolved), ("127.0.0.4", [0.0, 6.0]))
+
     def test_when_all_have_failed_the_name_is_resolved_again(self) -> None:
         """With nothing left to try an attempt begins from its beginning (MQQB-3.1.6.1-02)."""
         self.connector.connect()
@@ -171,19 +190,44 @@ class RetryTests(ConnectorTestCase):
         waits = [later - earlier for earlier, later in zip(self.resolved, self.resolved[1:], strict=False)]
         self.assertEqual(waits, [5, 10, 20, 40, 60, 60, 60])
 
-    def test_an_open_session_ends_the_growth(self) -> None:
-        """The first wait after a session that was open is the short one again."""
+    def open_late(self) -> SessionProtocol:
+        """A session that opens after several failures."""
         self.connector.connect()
         self.run_for(20)
         self.listen("127.0.0.3")
         self.run_for(40)
         self.assertEqual(self.reached(), "127.0.0.3")
-        session = self.connector.session
-        assert session is not None
+        assert self.connector.session is not None
+        return self.connector.session
+
+    def lose(self, session: SessionProtocol) -> float:
+        """The connection of a session breaks: the seconds until the next attempt."""
         lost = self.clock.now().monotonic - self.started
         session.connectionLost()
-        self.run_for(6)
-        self.assertEqual(self.resolved[-1] - lost, 5.0)
+        due = self.connector.next_attempt
+        assert due is not None
+        self.run_for(61)
+        self.assertEqual(self.resolved[-1], due - self.started)
+        return self.resolved[-1] - lost
+
+    def test_an_acknowledgement_ends_the_growth(self) -> None:
+        """The first wait after a session that transferred a message is the short one again."""
+        session = self.open_late()
+        session.send([OutgoingPacket(user_packet())])
+        self.run_for(20)
+        self.assertEqual(session.statistics.unacknowledged, 0)
+        self.assertEqual(self.lose(session), 5.0)
+
+    def test_an_open_session_alone_does_not(self) -> None:
+        """The peer accepts sessions, and no message."""
+        session = self.open_late()
+        session.send([OutgoingPacket(user_packet())])
+        self.assertEqual(self.lose(session), 40.0)
+
+    def test_a_session_that_this_side_closes(self) -> None:
+        """The next attempt is not when its connection is aborted, which is due earlier."""
+        self.open_late().close(CloseReason.OPERATOR)
+        self.assertEqual(self.connector.next_attempt, self.clock.now().monotonic + 40)
 
     def test_a_new_message_begins_anew(self) -> None:
         """With a first message to send it dials at once, and waits five seconds at first."""

@@ -59,3 +59,32 @@ class FullStoreTests(NodesTestCase):
             self.clock.advance(60)
             self.assertEqual(self.bodies(self.alpha, here), bodies)
             self.assertEqual(self.bodies(self.beta, there), bodies)
+
+    def test_waits_for_a_full_receiver_grow(self) -> None:
+        """Sessions that open and end without an acknowledgement are failed attempts: they are dialled after
+        growing waits, and the messages leave within the longest wait once there is space.
+        """
+        there = self.queue(self.beta)
+        self.send(self.alpha, TO_BETA, b"before")
+        self.clock.advance(5)
+        self.store.trouble = StorageFull("there is no space")
+        bodies = [b"%d" % number for number in range(9)]
+        self.send(self.alpha, TO_BETA, *bodies, delivery=Delivery.RECOVERABLE)
+        dialled: list[int] = []
+        known = set(self.network.links)
+        for second in range(1, 300):
+            self.clock.advance(1)
+            if found := set(self.network.links) - known:
+                known |= found
+                dialled.append(second)
+        self.assertEqual(dialled, [5, 15, 35, 75, 135, 195, 255])
+        self.store.trouble = None
+        self.clock.advance(60)
+        self.assertEqual(self.bodies(self.beta, there), [b"before", *bodies])
+        # What was acknowledged ends the growth.
+        self.store.trouble = StorageFull("there is no space")
+        self.send(self.alpha, TO_BETA, b"later", delivery=Delivery.RECOVERABLE)
+        self.clock.advance(1)
+        known = set(self.network.links)
+        self.clock.advance(6)
+        self.assertGreater(len(set(self.network.links) - known), 0)
