@@ -82,7 +82,10 @@ class ExpiryWatchTests(SynchronousTestCase):
         self.addCleanup(globalLogPublisher.removeObserver, observer)
         path = Path(self.mktemp())
         path.touch(0o600)
-        path.write_text(f"desk reader {'x' * 32} expires=2027-01-15\nnight reader {'y' * 32}\n")
+        path.write_text(
+            f"desk reader {'x' * 32} expires=2027-01-15\nnight reader {'y' * 32}\n"
+            f"desk reader {'z' * 32} expires=2027-07-15\n"
+        )
         end, clock = 1_799_971_200.0, Clock()
         clock.advance(end - TOKEN_EXPIRES_SOON)
         tokens = TokenFile(path)

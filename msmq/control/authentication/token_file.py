@@ -87,8 +87,11 @@ class TokenFile:
         @param now: seconds since 1970-01-01 UTC.
         """
         self._refresh()
-        # A token may be there twice.
-        ends = {holder.name: holder.expires for holder in self._holders if holder.expires is not None}
+        ends: dict[str, float] = {}
+        for holder in self._holders:
+            if holder.expires is not None:
+                # A token that replaces another one may have its name; the end of the former is reported.
+                ends[holder.name] = min(holder.expires, ends.get(holder.name, holder.expires))
         return [
             TokenExpiry(token=name, not_after=end, remaining=end - now)
             for name, end in sorted(ends.items(), key=lambda item: item[1])

@@ -139,7 +139,8 @@ def no_longer_admitted() -> MQError:
     """Ends a stream whose caller had the role for it at the beginning, and has it no longer."""
     return MQError(
         Status.MQ_ERROR_ACCESS_DENIED,
-        "the token of this connection was removed or has another role; connect again with a valid one",
+        "the token of this connection was removed, has expired or has another role;"
+        " connect again with a valid one",
     )
 
 

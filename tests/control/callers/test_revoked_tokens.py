@@ -52,7 +52,7 @@ class RevokedTokenTests(ControlTestCase):
         self.assertEqual(self.bodies(), [b"1"])
         data = caller.transport.value()
         self.assertIn(DENIED.encode(), data)
-        self.assertIn(b"was removed or has another role", data)
+        self.assertIn(b"was removed, has expired or has another role", data)
         self.assertTrue(caller.transport.disconnecting)
 
     def test_token_of_another_line(self) -> None:
@@ -87,7 +87,7 @@ class RevokedTokenTests(ControlTestCase):
         self.put(b"secret")
         self.clock.advance(0)
         for caller in (single, stream):
-            self.assert_refused(caller.answer, 403, DENIED, "was removed or has another role")
+            self.assert_refused(caller.answer, 403, DENIED, "was removed, has expired or has another role")
         self.assertEqual(self.bodies(), [b"secret"])
 
     def test_receive_that_goes_on_waiting(self) -> None:
@@ -99,7 +99,7 @@ class RevokedTokenTests(ControlTestCase):
         self.revoke()
         self.clock.advance(PERIOD)
         for caller in (single, stream):
-            self.assert_refused(caller.answer, 403, DENIED, "was removed or has another role")
+            self.assert_refused(caller.answer, 403, DENIED, "was removed, has expired or has another role")
 
     def test_unconfirmed_messages(self) -> None:
         """What a reader holds without confirming it returns to the queue within some seconds, also if the
@@ -215,7 +215,7 @@ class RevokedTokenTests(ControlTestCase):
         caller = self.begun("POST", resource("queues", ORDERS, "messages/move"), json.dumps(wanted).encode())
         for _ in range(10):
             self.clock.advance(1)
-        self.assert_refused(caller.answer, 403, DENIED, "was removed or has another role")
+        self.assert_refused(caller.answer, 403, DENIED, "was removed, has expired or has another role")
         self.assertEqual(self.bodies(), [b"1", b"2", b"3"])
 
     def test_slow_search_of_events(self) -> None:
@@ -253,7 +253,7 @@ class RevokedTokenTests(ControlTestCase):
             caller.feed(b"{")
             self.revoke()
             caller.feed(b"}")
-            self.assert_refused(caller.answer, 403, DENIED, "was removed or has another role")
+            self.assert_refused(caller.answer, 403, DENIED, "was removed, has expired or has another role")
         self.assertEqual(self.bodies(), [b"kept"])
 
     def test_valid_token(self) -> None:
