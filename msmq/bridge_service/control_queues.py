@@ -12,7 +12,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from msmq.bridge_service.queues import HeldMessages, IBridgedQueues
+from msmq.bridge_service.queues import HeldMessages, IBridgedQueues, ValuesOfSent
 from msmq.client import DeferredClient, DeferredConsumer, ReceivedBatch, message_to
 from msmq.control.client.client import ControlClient
 from msmq.control.client.locations import parse_location
@@ -118,8 +118,10 @@ class ControlQueues:
                 found.add(identifier)
         return found
 
-    async def send(self, destination: str, messages: Sequence[MessageForQueue]) -> Sequence[str]:
-        """See L{IBridgedQueues}."""
+    async def send(
+        self, destination: str, messages: Sequence[MessageForQueue], values: ValuesOfSent | None = None
+    ) -> Sequence[str]:
+        """See L{IBridgedQueues}; C{values} is C{None}."""
         return await self._client.send_all(
             [
                 message_to(destination, each.body, extension=each.extension, **cast(Any, _properties(each)))

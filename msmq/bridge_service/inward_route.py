@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from itertools import count, islice
 from typing import Any, Final
 from uuid import uuid4
@@ -26,6 +27,7 @@ from msmq.bridge_service.brokers import (
 )
 from msmq.bridge_service.dead_letters import broker_dead_letter, plain_dead_letter
 from msmq.bridge_service.queues import OF_A_MESSAGE, IBridgedQueues
+from msmq.bridge_service.reply_records import StoredRequest
 from msmq.bridge_service.reply_store import ReplyStore
 from msmq.bridge_service.route import BridgeRoute
 from msmq.bridge_service.route_state import tested
@@ -202,12 +204,11 @@ class InwardRoute(BridgeRoute):
         try:
             mapped = await self._mapped(tokens)
             deliveries = [self._deliveries[token][1] for token in mapped]
+            send = partial(self._queues.send, self.settings.queue, list(mapped.values()))
             if any(is_request(message, self.settings.rules) for message in deliveries):
-                with self.replies.adding():
-                    identifiers = await self._queues.send(self.settings.queue, list(mapped.values()))
-                    await self._keep_replies(deliveries, identifiers)
+                await self.replies.send(send, partial(self._requests, deliveries))
             elif mapped:
-                await self._queues.send(self.settings.queue, list(mapped.values()))
+                await send()
         except (MQError, OSError) as error:
             await self._refused(error, len(mapped))
             return
@@ -279,9 +280,11 @@ class InwardRoute(BridgeRoute):
         reason = error.strerror or str(error)
         return f"{error.filename}: {reason}" if error.filename else reason
 
-    async def _keep_replies(self, messages: list[AmqpMessage], identifiers: Any) -> None:
+    def _requests(
+        self, messages: Sequence[AmqpMessage], identifiers: Sequence[str]
+    ) -> Sequence[StoredRequest]:
         now = self._wall()
-        found: list[tuple[str, ReplyAddress]] = []
+        found: list[StoredRequest] = []
         for message, identifier in zip(messages, identifiers, strict=True):
             if not is_request(message, self.settings.rules):
                 continue
@@ -291,8 +294,7 @@ class InwardRoute(BridgeRoute):
             # An answer of NServiceBus or Rebus names the identifier of the framework.
             if (native := request_identifier(properties)) is not None:
                 found.append((native, address))
-        if found:
-            await self.replies.add(found)
+        return found
 
     async def _bury(self, token: int, reason: str) -> None:
         delivery = self._deliveries.get(token)

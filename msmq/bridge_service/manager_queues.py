@@ -7,7 +7,7 @@ from typing import Any
 
 from zope.interface import implementer
 
-from msmq.bridge_service.queues import HeldMessages, IBridgedQueues
+from msmq.bridge_service.queues import HeldMessages, IBridgedQueues, ValuesOfSent
 from msmq.control.server.messages.properties import read_properties
 from msmq.control.server.messages.queued_messages_json import properties_of
 from msmq.decoding.message_json import transaction_json
@@ -65,10 +65,15 @@ class ManagerQueues:
                 found.add(identifier)
         return found
 
-    async def send(self, destination: str, messages: Sequence[MessageForQueue]) -> Sequence[str]:
+    async def send(
+        self, destination: str, messages: Sequence[MessageForQueue], values: ValuesOfSent | None = None
+    ) -> Sequence[str]:
         """See L{IBridgedQueues}."""
         found = await self._manager.send(
-            destination, [_to_send(each) for each in messages], keys=[each.key or None for each in messages]
+            destination,
+            [_to_send(each) for each in messages],
+            keys=[each.key or None for each in messages],
+            values=None if values is None else lambda sent: values([str(each) for each in sent]),
         )
         return [str(identifier) for identifier in found]
 

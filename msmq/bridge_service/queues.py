@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 from zope.interface import Attribute, Interface
 
 from msmq.interfaces.bridge_messages import MessageForQueue, QueuedMessage
 from msmq.interfaces.manager.service_values import IServiceValues
+from msmq.persistence.state_records import StateChange
 from msmq.structures.status import Status
 
 OF_A_MESSAGE: Final = frozenset(
@@ -25,6 +26,10 @@ OF_A_MESSAGE: Final = frozenset(
     }
 )
 """Refusals for which a message is to blame; all others pass, or an operator ends them."""
+
+
+ValuesOfSent: TypeAlias = Callable[[Sequence[str]], Sequence[StateChange]]
+"""The changes of values that are stored in the commit of messages, by the identifiers of these."""
 
 
 @attrs.frozen
@@ -75,10 +80,14 @@ class IBridgedQueues(Interface):
         @param messages: identifiers, and the LookupIdentifiers that the messages have in the queue.
         """
 
-    def send(destination: str, messages: Sequence[MessageForQueue]) -> Awaitable[Sequence[str]]:
+    def send(
+        destination: str, messages: Sequence[MessageForQueue], values: ValuesOfSent | None = None
+    ) -> Awaitable[Sequence[str]]:
         """Send messages; returns their identifiers.
 
         A message with a key that was sent before is not sent again, and its first identifier is returned.
+
+        @param values: changes of L{service_values} for the same commit; C{None} if there are no such values.
         """
 
     def create_queue(path: str) -> Awaitable[None]:

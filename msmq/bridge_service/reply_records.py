@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -14,12 +14,21 @@ import attrs
 from twisted.internet.threads import deferToThread
 
 from msmq.bridge.replies import LIFETIME, PendingReplies, ReplyAddress, stored_line
+from msmq.bridge_service.queues import ValuesOfSent
 from msmq.durable import make_directory, write_durably
 from msmq.interfaces.manager.service_values import IServiceValues
 from msmq.persistence.state_records import StateChange, numbered
 
 StoredRequest: TypeAlias = tuple[str, ReplyAddress]
 """A request, by the identifier of its message."""
+
+RequestsOfSent: TypeAlias = Callable[[Sequence[str]], Sequence[StoredRequest]]
+"""The requests among messages that are sent, by the identifiers of all of these."""
+
+SendMessages: TypeAlias = Callable[[ValuesOfSent | None], Awaitable[Sequence[str]]]
+"""Sends the messages; takes and returns what L{IBridgedQueues.send
+<msmq.bridge_service.queues.IBridgedQueues.send>} does.
+"""
 
 REWRITTEN: Final = 1024 * 1024
 """Bytes of a file that is not rewritten; a larger one is when it has twice the bytes of the last time.
@@ -40,7 +49,7 @@ PREFIX: Final = "bridge.replies/"
 class ReplyRecord(ABC):
     """Where the requests of one route are stored.
 
-    @ivar is_moving: whether the next L{add} also stores what an earlier version has stored elsewhere.
+    @ivar is_moving: whether L{move} has something to do.
     """
 
     is_moving = False
@@ -53,18 +62,33 @@ class ReplyRecord(ABC):
         """
 
     @abstractmethod
-    async def add(self, requests: Sequence[StoredRequest], pending: PendingReplies, now: float) -> None:
-        """Store requests; done when they are on stable storage. One call follows the other.
+    async def send(
+        self, send: SendMessages, requests: RequestsOfSent, pending: PendingReplies, now: float
+    ) -> None:
+        """Send messages, and store the requests among them; done when both are on stable storage.
 
-        @param pending: all requests that may be answered, these included; others may be forgotten.
+        One call follows the other.
+
+        @param pending: all requests that may be answered, to which these are added; others may be forgotten.
         @param now: seconds since 1970-01-01 UTC.
         @raise OSError: a file cannot be written.
-        @raise MQError: the queue manager cannot store them.
+        @raise MQError: the queue manager cannot store them, or as C{send}.
+        """
+
+    @abstractmethod
+    async def move(self, pending: PendingReplies, now: float) -> None:
+        """Store here what an earlier version has stored elsewhere.
+
+        @raise MQError: the queue manager cannot store it.
         """
 
 
 class ReplyFile(ReplyRecord):
-    """A file with a line for each request."""
+    """A file with a line for each request.
+
+    It is written after the messages are sent: a crash in between leaves requests without addresses, until the
+    broker delivers them again.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -80,9 +104,20 @@ class ReplyFile(ReplyRecord):
             return list(_decoded(content))
         return ()
 
-    async def add(self, requests: Sequence[StoredRequest], pending: PendingReplies, now: float) -> None:
+    async def send(
+        self, send: SendMessages, requests: RequestsOfSent, pending: PendingReplies, now: float
+    ) -> None:
         """See L{ReplyRecord}."""
-        added = _encoded(requests)
+        found = requests(await send(None))
+        for request in found:
+            pending.add(*request)
+        await self._write(found, pending, now)
+
+    async def move(self, pending: PendingReplies, now: float) -> None:
+        """See L{ReplyRecord}; no version has stored them elsewhere."""
+
+    async def _write(self, found: Sequence[StoredRequest], pending: PendingReplies, now: float) -> None:
+        added = _encoded(found)
         if self._size + len(added) > max(REWRITTEN, 2 * self._needed):
             # Encoding so many lines would keep the reactor from everything else for a second.
             kept = list(pending.items(now))
@@ -129,35 +164,61 @@ class ReplyPages(ReplyRecord):
             found += requests
         return found
 
-    async def add(self, requests: Sequence[StoredRequest], pending: PendingReplies, now: float) -> None:
+    async def send(
+        self, send: SendMessages, requests: RequestsOfSent, pending: PendingReplies, now: float
+    ) -> None:
+        """See L{ReplyRecord}; the messages and their requests have one commit."""
+        if self.is_moving or self._size > max(REWRITTEN, 2 * pending.size):
+            await self._replace(pending, now)
+        replacement = _Replacement([], [])
+
+        def values(identifiers: Sequence[str]) -> Sequence[StateChange]:
+            nonlocal replacement
+            replacement = self._replacement(_pages_of(requests(identifiers)), self._needless(pending, now))
+            return self._changes(replacement)
+
+        await send(values)
+        self._stored(replacement)
+        for _, page in replacement.pages:
+            for request in page.requests:
+                pending.add(*request)
+
+    async def move(self, pending: PendingReplies, now: float) -> None:
         """See L{ReplyRecord}."""
-        is_whole = self.is_moving or self._size > max(REWRITTEN, 2 * pending.size)
-        if is_whole:
-            # All go into new pages: a file has them, or the pages have mostly what later ones have, too.
-            # Encoding so many lines would keep the reactor from everything else for a second.
-            pages = await deferToThread(_pages_of, list(pending.items(now)))
-        else:
-            pages = _pages_of(requests)
-        needless = list(self._pages) if is_whole else self._needless(pending, now)
-        # A commit whose result is unknown may have stored the numbers of a failed attempt.
-        first = self._last + 1
-        self._last += len(pages)
-        numbered_pages = list(enumerate(pages, first))
-        changes: list[StateChange] = [(f"{self._prefix}{n}", page.value) for n, page in numbered_pages]
-        changes += [(f"{self._prefix}{number}", None) for number in needless]
-        await self._values.store(changes)
-        for number in needless:
-            self._size -= self._sizes.pop(number)
-            for identifier in self._pages.pop(number):
-                del self._page_of[identifier]
-        self._empty.difference_update(needless)
-        for number, page in numbered_pages:
-            self._added(number, page.requests, len(page.value))
+        if self.is_moving:
+            await self._replace(pending, now)
+
+    async def _replace(self, pending: PendingReplies, now: float) -> None:
+        """Store all requests in new pages: a file has them, or the pages have mostly what later ones have."""
+        # Encoding so many lines would keep the reactor from everything else for a second.
+        pages = await deferToThread(_pages_of, list(pending.items(now)))
+        replacement = self._replacement(pages, list(self._pages))
+        await self._values.store(self._changes(replacement))
+        self._stored(replacement)
         if self._former is not None and self.is_moving:
             self.is_moving = False
             with suppress(OSError):
                 # The next start moves them again.
                 self._former.unlink()
+
+    def _replacement(self, pages: Sequence[_Page], needless: Sequence[int]) -> _Replacement:
+        # A commit whose result is unknown may have stored the numbers of a failed attempt.
+        first = self._last + 1
+        self._last += len(pages)
+        return _Replacement(list(enumerate(pages, first)), needless)
+
+    def _changes(self, replacement: _Replacement) -> list[StateChange]:
+        changes: list[StateChange] = [(f"{self._prefix}{n}", page.value) for n, page in replacement.pages]
+        return changes + [(f"{self._prefix}{number}", None) for number in replacement.needless]
+
+    def _stored(self, replacement: _Replacement) -> None:
+        for number in replacement.needless:
+            self._size -= self._sizes.pop(number)
+            for identifier in self._pages.pop(number):
+                del self._page_of[identifier]
+        self._empty.difference_update(replacement.needless)
+        for number, page in replacement.pages:
+            self._added(number, page.requests, len(page.value))
 
     def _added(self, number: int, requests: Iterable[StoredRequest], size: int) -> None:
         self._last = max(self._last, number)
@@ -203,6 +264,14 @@ class _Page:
 
     requests: Sequence[StoredRequest]
     value: bytes
+
+
+@attrs.frozen
+class _Replacement:
+    """Pages to store, by their numbers, and the numbers of those to remove."""
+
+    pages: Sequence[tuple[int, _Page]]
+    needless: Sequence[int]
 
 
 def _pages_of(requests: Sequence[StoredRequest]) -> list[_Page]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from twisted.internet.defer import DeferredLock
 
 from msmq.bridge.replies import PendingReplies, ReplyAddress
-from msmq.bridge_service.reply_records import ReplyRecord, StoredRequest
+from msmq.bridge_service.reply_records import ReplyRecord, RequestsOfSent, SendMessages
 
 
 class ReplyStore:
@@ -40,7 +39,7 @@ class ReplyStore:
 
     @property
     def is_moving(self) -> bool:
-        """Whether the next L{add} also stores what an earlier version has stored elsewhere."""
+        """Whether L{move} has something to do."""
         return self._record is not None and self._record.is_moving
 
     def is_adding(self, last: int) -> bool:
@@ -50,32 +49,40 @@ class ReplyStore:
         """
         return any(each <= last for each in self._adding)
 
-    @contextmanager
-    def adding(self) -> Iterator[None]:
-        """Requests are sent, and their addresses added, inside this context."""
-        self.last_addition += 1
-        number = self.last_addition
-        self._adding.add(number)
-        try:
-            yield
-        finally:
-            self._adding.discard(number)
-
     def find(self, correlation_id: str | None) -> ReplyAddress | None:
         """The request that a message answers."""
         return self._pending.find(correlation_id, self._now())
 
-    async def add(self, requests: Sequence[StoredRequest]) -> None:
-        """Keep the addresses of requests, by the identifiers of their messages; done when they are stored.
+    async def send(self, send: SendMessages, requests: RequestsOfSent) -> None:
+        """Send messages, and keep the addresses of the requests among them; done when both are stored.
 
         @raise OSError: they cannot be written.
-        @raise MQError: the queue manager cannot store them.
+        @raise MQError: the queue manager cannot store them, or as C{send}.
+        """
+        self.last_addition += 1
+        number = self.last_addition
+        self._adding.add(number)
+        try:
+            await self._lock.acquire()
+            try:
+                if self._record is not None:
+                    await self._record.send(send, requests, self._pending, self._now())
+                else:
+                    for request in requests(await send(None)):
+                        self._pending.add(*request)
+            finally:
+                self._lock.release()
+        finally:
+            self._adding.discard(number)
+
+    async def move(self) -> None:
+        """Store where this version does what an earlier one has stored elsewhere.
+
+        @raise MQError: the queue manager cannot store it.
         """
         await self._lock.acquire()
         try:
-            for identifier, address in requests:
-                self._pending.add(identifier, address)
             if self._record is not None:
-                await self._record.add(requests, self._pending, self._now())
+                await self._record.move(self._pending, self._now())
         finally:
             self._lock.release()

@@ -99,8 +99,8 @@ class BridgeService:
         """Store the addresses of requests where this version does, and remove those of former routes."""
         for replies in self._replies.values():
             if replies.is_moving:
-                with suppress(MQError, OSError):
-                    await replies.add(())
+                with suppress(MQError):
+                    await replies.move()
         for values in self._values:
             if changes := needless_pages(values, self._replies, self._wall()):
                 # Where that fails, the next start tries again.

@@ -137,7 +137,8 @@ class Outbox:
         admission = performer.model.admit(arrivals, performer.clock.now())
         try:
             refuse(admission.refusals, len(arrivals), performer.model.storage)
-        except MQError:
+            added = also(first)
+        except Exception:
             self._withdraw(admission)
             raise
         local: set[Queue] = set()
@@ -148,7 +149,7 @@ class Outbox:
         if local:
             arrived = (view for queue, view in arrivals if queue in local)
             answers.add(arrived, MessageClass.ACK_REACH_QUEUE)
-        consequences = [*answers.prepare(), *also(first)]
+        consequences = [*answers.prepare(), *added]
         if admission.changes or admission.overflow or consequences:
             await undivided(self._store(admission, answers, consequences))
         else:

@@ -14,6 +14,7 @@ from zope.interface import implementer
 
 from msmq.interfaces.manager.queue_manager import IQueueManager, ITransaction
 from msmq.interfaces.manager.queue_properties import QueueProperties
+from msmq.interfaces.manager.service_values import ValuesOfMessages
 from msmq.interfaces.manager.subscription import QueueManagerEvent, Subscriber
 from msmq.interfaces.manager.summaries import (
     ManagerStatus,
@@ -217,6 +218,7 @@ class QueueManagerService(Service):
         *,
         transaction: ITransaction | None = None,
         keys: Sequence[str | None] | None = None,
+        values: ValuesOfMessages | None = None,
     ) -> list[MessageIdentifier]:
         """Accept these messages, all or none, and return one identifier each. [MS-MQDMPR] 3.1.7.1.9.
 
@@ -229,7 +231,11 @@ class QueueManagerService(Service):
         """
         parts = self._work
         return await parts.applications.sender.send(
-            lambda: parts.outgoing.destinations.find(destination), messages, transaction, keys
+            lambda: parts.outgoing.destinations.find(destination),
+            messages,
+            transaction,
+            keys,
+            None if values is None else self.service_values.with_messages(values),
         )
 
     async def reserve(

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from zope.interface import implementer
 
-from msmq.interfaces.manager.service_values import IServiceValues
+from msmq.interfaces.manager.service_values import IServiceValues, ValuesOfMessages
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.performer import Performer
 from msmq.manager.states import as_changes
+from msmq.persistence.changes import Change
 from msmq.persistence.service_value import PREFIX
 from msmq.persistence.state_records import StateChange
+from msmq.structures.identifiers import MessageIdentifier
 
 
 @implementer(IServiceValues)
@@ -37,9 +39,55 @@ class ServiceValues:
         await undivided(self._store(tuple(changes)))
 
     async def _store(self, changes: Sequence[StateChange]) -> None:
-        await self._performer.commit(as_changes((f"{PREFIX}{name}", value) for name, value in changes))
+        await self._performer.commit(_stored_as(changes))
+        self.stored(changes)
+
+    def with_messages(self, values: ValuesOfMessages) -> SentValues:
+        """Changes for the commit of messages; see L{IMessaging.send
+        <msmq.interfaces.manager.queue_manager.IMessaging.send>}.
+        """
+        return SentValues(values, self)
+
+    def stored(self, changes: Sequence[StateChange]) -> None:
+        """Changes were stored with messages."""
         for name, value in changes:
             if value is None:
                 self._values.pop(name, None)
             else:
                 self._values[name] = value
+
+
+class SentValues:
+    """Changes of values that are stored in the commit of messages.
+
+    @param values: computes them.
+    @param owner: of the values.
+    """
+
+    def __init__(self, values: ValuesOfMessages, owner: ServiceValues) -> None:
+        self._values = values
+        self._owner = owner
+        self._changes: Sequence[StateChange] = ()
+
+    def changes(self, identifiers: Sequence[MessageIdentifier]) -> list[Change]:
+        """The changes to store with messages; call L{stored} afterwards.
+
+        @param identifiers: those of the messages.
+        """
+        self._changes = tuple(self._values(identifiers))
+        return _stored_as(self._changes)
+
+    def stored(self) -> None:
+        """The commit is stored."""
+        self._owner.stored(self._changes)
+
+    async def store(self, identifiers: Sequence[MessageIdentifier]) -> None:
+        """Store the changes without messages: all were sent before.
+
+        @raise MQError: as L{IServiceValues.store}.
+        """
+        await self._owner.store(self._values(identifiers))
+
+
+def _stored_as(changes: Sequence[StateChange]) -> list[Change]:
+    return as_changes((f"{PREFIX}{name}", value) for name, value in changes)

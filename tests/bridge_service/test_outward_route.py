@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from msmq.interfaces.bridge_messages import AmqpMessage, QueuedMessage
 from msmq.persistence.changes import Change
 from msmq.structures.names.direct_format_name import DirectFormatName, DirectProtocol
 from tests.bridge_service.memory_broker import MemoryBroker
+from tests.bridge_service.test_reply_store import keep
 from tests.manager.support import ManagerTestCase
 
 
@@ -341,18 +341,19 @@ class OneMessageTests(ManagerTestCase):
         (request,) = self.put(self.payments, b"6 * 7")
         self.put(self.orders, b"to none")
         self.put(self.orders, b"42", correlation_id=request.to_bytes())
-        with ExitStack() as sending:
-            sending.enter_context(replies.adding())
-            broker = self.start_route(replies, answers=True)
-            self.clock.advance(5)
-            self.assertEqual((broker.published, self.count(self.orders)), ([], 2))
-            # Requests never cease to be sent.
-            with replies.adding():
-                sending.pop_all().close()
-                address = ReplyAddress("answers", None, self.clock.now().wall)
-                self.run_to_end(replies.add([(str(request), address)]))
-                self.clock.advance(5)
-                self.assertEqual((broker.published, self.seen(DEAD_LETTERS)), ([b"42"], [b"to none"]))
+        address = ReplyAddress("answers", None, self.clock.now().wall)
+        sent: Deferred[list[str]] = Deferred()
+        sending = keep(replies, sent, address)
+        broker = self.start_route(replies, answers=True)
+        self.clock.advance(5)
+        self.assertEqual((broker.published, self.count(self.orders)), ([], 2))
+        # Requests never cease to be sent.
+        others = keep(replies, Deferred(), address)
+        sent.callback([str(request)])
+        self.successResultOf(sending)
+        self.clock.advance(5)
+        self.assertEqual((broker.published, self.seen(DEAD_LETTERS)), ([b"42"], [b"to none"]))
+        self.assertNoResult(others)
 
     def test_values_of_a_program(self) -> None:
         """What a program has mapped and the family of the broker cannot encode is a dead letter."""

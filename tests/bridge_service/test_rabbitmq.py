@@ -6,12 +6,14 @@ import os
 import time
 
 from twisted.internet import reactor
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from msmq.bridge.native_headers import read_extension, write_extension
 from msmq.bridge.replies import ReplyAddress
 from msmq.bridge_service.inward_route import InwardRoute
 from msmq.bridge_service.manager_queues import ManagerQueues
+from msmq.bridge_service.queues import ValuesOfSent
 from msmq.bridge_service.service import BridgeService
 from msmq.control.server.messages.queued_messages_json import properties_of
 from msmq.service.configuration import Overrides, load
@@ -186,13 +188,25 @@ class RequestTests(BridgeTestCase):
         route = bridge.routes["in"]
         assert isinstance(route, InwardRoute)
         headers = write_extension({"NServiceBus.RelatedTo": "77", "NServiceBus.MessageId": "78"})
-        with route.replies.adding():
-            await self.send(b"42", correlation_id=MessageIdentifier.parse(request).to_bytes())
-            await self.send(b"43", extension=headers)
-            await self.until(lambda: bridge.routes["replies"].in_flight == 2)
-            now = IReactorTime(reactor).seconds()
-            for identifier in (request, "77"):
-                await route.replies.add([(identifier, ReplyAddress(answers, f"c {identifier}", now))])
+        now = IReactorTime(reactor).seconds()
+        sent: Deferred[list[str]] = Deferred()
+
+        async def sending(values: ValuesOfSent | None) -> list[str]:
+            identifiers = await sent
+            assert values is not None
+            await self.manager.service_values.store(values(identifiers))
+            return identifiers
+
+        kept = Deferred.fromCoroutine(
+            route.replies.send(
+                sending, lambda found: [(each, ReplyAddress(answers, f"c {each}", now)) for each in found]
+            )
+        )
+        await self.send(b"42", correlation_id=MessageIdentifier.parse(request).to_bytes())
+        await self.send(b"43", extension=headers)
+        await self.until(lambda: bridge.routes["replies"].in_flight == 2)
+        sent.callback([request, "77"])
+        await kept
         found = await self.get(answers, 2)
         self.assertEqual(bodies(found), [b"42", b"43"])
         self.assertEqual([each.correlation_id for each, _ in found], [f"c {request}", "c 77"])

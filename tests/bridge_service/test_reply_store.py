@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.bridge.replies import ReplyAddress
 from msmq.bridge_service import reply_records
 from msmq.bridge_service.reply_records import ReplyFile
 from msmq.bridge_service.reply_store import ReplyStore
+
+
+def keep(store: ReplyStore, sent: Awaitable[Sequence[str]], address: ReplyAddress) -> Deferred[None]:
+    """Keep the address of requests, by their identifiers, once they are sent."""
+    return Deferred.fromCoroutine(
+        store.send(lambda _: sent, lambda found: [(each, address) for each in found])
+    )
 
 
 class RewriteTests(SynchronousTestCase):
@@ -50,7 +57,7 @@ class RewriteTests(SynchronousTestCase):
             address = ReplyAddress("answers", f"{number}", 0.0)
             self.encoded_in_thread.clear()
             lines = self.lines(path)
-            self.successResultOf(Deferred.fromCoroutine(store.add([("a" if number else "b", address)])))
+            self.successResultOf(keep(store, succeed(["a" if number else "b"]), address))
             if self.lines(path) < lines:
                 # Its own line only, to know its size and that of the one before, in the reactor.
                 self.assertEqual(self.encoded_in_thread, [False, False, False, True, True])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.task import deferLater
 
 from msmq.bridge.replies import LIFETIME, ReplyAddress
@@ -20,6 +20,7 @@ from msmq.bridge_service.service import TIDY_RETRY, BridgeService
 from msmq.bridge_service.settings import DEAD_LETTERS, InwardSettings, OutwardSettings
 from msmq.interfaces.bridge_messages import AmqpMessage, AmqpProperties
 from tests.bridge_service.memory_broker import MemoryBroker
+from tests.bridge_service.test_reply_store import keep
 from tests.manager.support import FULL, ManagerTestCase
 
 ROUTES = 10
@@ -159,6 +160,27 @@ class PendingReplyTests(ManagerTestCase):
         self.assertEqual(self.reply(), [])
         self.assertEqual(self.seen(DEAD_LETTERS), [b"3"])
 
+    def test_kill_at_any_commit(self) -> None:
+        """A request that was stored has its address, though its broker does not deliver it again."""
+        for commits in range(10):
+            body = b"%d" % commits
+            self.store.is_slow = True
+            self.request(body)
+            for _ in range(commits):
+                self.store.finish(1)
+                self.clock.advance(1)
+            self.store.lose()
+            is_acknowledged = bool(self.requester.acknowledged)
+            self.take_over()
+            if self.seen(self.admin):
+                self.assertEqual(self.reply(), [body])
+                self.run_to_end(self.service.purge_queue(self.admin))
+            if is_acknowledged:
+                break
+        else:
+            self.fail("no request is acknowledged")
+        self.assertEqual(self.replier.published, [body])
+
     def test_file_of_an_earlier_version(self) -> None:
         """Its addresses are stored with the messages at the start, and it is deleted."""
         file = self.upgrade()
@@ -205,7 +227,7 @@ class PendingReplyTests(ManagerTestCase):
         former = ReplyStore(ReplyFile(file), self.wall)
         former.load()
         address = ReplyAddress("answers", None, self.wall())
-        self.run_to_end(former.add([(identifier, address)]))
+        self.successResultOf(keep(former, succeed([identifier]), address))
         return file
 
     def test_number_of_values(self) -> None:

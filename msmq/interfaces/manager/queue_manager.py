@@ -23,7 +23,7 @@ from msmq.interfaces.manager.received_messages import (
     MessagePage,
     ReceivedMessage,
 )
-from msmq.interfaces.manager.service_values import IServiceValues
+from msmq.interfaces.manager.service_values import IServiceValues, ValuesOfMessages
 from msmq.interfaces.manager.summaries import (
     ManagerStatus,
     MessageFlow,
@@ -59,6 +59,7 @@ class IMessaging(Interface):
         *,
         transaction: ITransaction | None = None,
         keys: Sequence[str | None] | None = None,
+        values: ValuesOfMessages | None = None,
     ) -> Awaitable[Sequence[MessageIdentifier]]:
         """Accept these messages, and return one identifier each, in order.
 
@@ -67,6 +68,9 @@ class IMessaging(Interface):
         @param destination: a format name, several with commas, or the path of a local queue.
         @param keys: for each message a key, or C{None}; with a key that was used before nothing is sent, and
         the first identifier is returned.
+        @param values: the changes of L{IServiceValues} that are stored in the commit of the messages, given
+        their identifiers: a crash leaves both or none. It is called before the commit, which may still fail,
+        and also if nothing is sent since all keys were used. Not with C{transaction}.
         @return: done once every recoverable message is on disk; messages in a transaction are not visible
         before its commit.
         """

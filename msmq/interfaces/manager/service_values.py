@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from zope.interface import Interface
 
 from msmq.persistence.state_records import StateChange
+from msmq.structures.identifiers import MessageIdentifier
+
+ValuesOfMessages: TypeAlias = Callable[[Sequence[MessageIdentifier]], Sequence[StateChange]]
+"""The changes of values that are stored in the commit of messages, by the identifiers of these."""
 
 
 class IServiceValues(Interface):

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import attrs
 
+from msmq.errors import LocalProtocolError
 from msmq.interfaces.manager.queue_manager import ITransaction
 from msmq.manager.applications.arguments import check_messages, check_transaction
 from msmq.manager.applications.keyed_messages import KeyedMessages
@@ -14,6 +15,8 @@ from msmq.manager.applications.targets import SendTarget
 from msmq.manager.applications.transactions import Transactions
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.outbox import Outbox
+from msmq.manager.service_values import SentValues
+from msmq.persistence.changes import Change
 from msmq.queues.arriving.message import Message
 from msmq.queues.arriving.send_run import templates_of
 from msmq.queues.leaving.transaction import Transaction
@@ -121,13 +124,16 @@ class MessageSender:
         messages: Sequence[Message],
         transaction: ITransaction | None,
         keys: Sequence[str | None] | None = None,
+        values: SentValues | None = None,
     ) -> list[MessageIdentifier]:
         """Accept these messages for each target, all or none, and return one identifier each.
 
         @param find: resolves the destination; called again after a wait.
         @param keys: one for each message; a message whose key is known is not sent, and gets the identifier
         of the earlier one.
-        @raise LocalProtocolError: C{messages}, C{keys} or C{transaction} is something else.
+        @param values: what is stored with them.
+        @raise LocalProtocolError: C{messages}, C{keys} or C{transaction} is something else, or there are
+            C{values} with a transaction.
         @raise MQError: as L{Outbox.check} and L{Outbox.put}; MQ_ERROR_TRANSACTION_USAGE if some are
             transactional and others not, or if one that is not transactional is sent in a transaction;
             MQ_ERROR_ILLEGAL_PROPERTY_VALUE for an invalid key, MQ_ERROR_INVALID_PARAMETER for a wrong number
@@ -136,9 +142,13 @@ class MessageSender:
         """
         check_messages(messages, keys)
         check_transaction(transaction)
+        if values is not None and transaction is not None:
+            raise LocalProtocolError("values are not stored with a transaction of an application")
         targets = await find()
-        if keys is not None and any(key is not None for key in keys):
-            return await self._send_keyed(find, targets, messages, transaction, keys)
+        if values is not None and keys is None:
+            keys = [None] * len(messages)
+        if keys is not None and (values is not None or any(key is not None for key in keys)):
+            return await self._send_keyed(find, targets, messages, transaction, keys, values)
         _check_keys(messages, keys)
         first = await self._send(targets, messages, transaction)
         numbers = range(first, first + len(messages))
@@ -187,6 +197,7 @@ class MessageSender:
         messages: Sequence[Message],
         transaction: ITransaction | None,
         keys: Sequence[str | None],
+        values: SentValues | None,
     ) -> list[MessageIdentifier]:
         _check_keys(messages, keys)
         is_transactional = self._check(targets, messages, transaction)
@@ -205,33 +216,50 @@ class MessageSender:
         }
         batch = _Batch.of(messages, digests, known)
         if not batch.fresh:
-            return batch.identifiers(self._identifier, 0)
+            identifiers = batch.identifiers(self._identifier, 0)
+            if values is not None:
+                await values.store(identifiers)
+            return identifiers
         if core is not None:
             return await undivided(self._put_in(core, targets, batch))
-        return await undivided(self._put(targets, batch, is_transactional))
+        return await undivided(self._put(targets, batch, values, is_transactional=is_transactional))
 
     async def _put(
-        self, targets: Sequence[SendTarget], batch: _Batch, is_transactional: bool
+        self,
+        targets: Sequence[SendTarget],
+        batch: _Batch,
+        values: SentValues | None,
+        *,
+        is_transactional: bool,
     ) -> list[MessageIdentifier]:
+        def valued(first: int) -> list[Change]:
+            return [] if values is None else values.changes(batch.identifiers(self._identifier, first))
+
+        keyed = self._keyed
         if is_transactional:
             async with self._transactions.begin(self._new_identifier()) as transaction:
                 core = transaction.core
                 first = self._outbox.send_in(core, targets, batch.to_send)
-                claim = self._keyed.claim_in(core, batch.new_digests, is_of_application=False)
-                self._keyed.numbered(claim, batch.numbers(first))
-            return batch.identifiers(self._identifier, first)
-        keyed = self._keyed
-        claim = keyed.claim(batch.new_digests)
-        try:
-            first = await self._outbox.put(
-                targets,
-                batch.to_send,
-                lambda first: keyed.changes(claim, batch.numbers(first), batch.express_digests),
-            )
-        except BaseException:
-            keyed.failed(claim)
-            raise
-        keyed.stored(claim)
+                claim = keyed.claim_in(core, batch.new_digests, is_of_application=False)
+                keyed.numbered(claim, batch.numbers(first))
+                transaction.also = valued(first)
+        else:
+            claim = keyed.claim(batch.new_digests)
+            try:
+                first = await self._outbox.put(
+                    targets,
+                    batch.to_send,
+                    lambda first: [
+                        *keyed.changes(claim, batch.numbers(first), batch.express_digests),
+                        *valued(first),
+                    ],
+                )
+            except BaseException:
+                keyed.failed(claim)
+                raise
+            keyed.stored(claim)
+        if values is not None:
+            values.stored()
         return batch.identifiers(self._identifier, first)
 
     async def _put_in(

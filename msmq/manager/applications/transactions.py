@@ -53,6 +53,8 @@ class TransactionHandle:
     def __init__(self, transactions: Transactions, transaction: Transaction) -> None:
         self._transactions = transactions
         self.core = transaction
+        # What is stored with its commit.
+        self.also: Sequence[Change] = ()
         # By the application itself, not by an operator or for a queue that was deleted.
         self._was_ended = False
 
@@ -68,7 +70,7 @@ class TransactionHandle:
 
     async def commit(self) -> None:
         """See L{ITransaction.commit}."""
-        await undivided(self._transactions.commit(self.core))
+        await undivided(self._transactions.commit(self.core, self.also))
         self._was_ended = True
 
     async def abort(self) -> None:
@@ -85,7 +87,7 @@ class TransactionHandle:
         if self._was_ended:
             return
         if kind is None:
-            await undivided(self._transactions.commit_or_abort(self.core))
+            await undivided(self._transactions.commit_or_abort(self.core, self.also))
         elif self.core.may_end:
             await self.abort()
 
@@ -189,13 +191,14 @@ class Transactions:
                     raise
                 del departures[0]
 
-    async def commit_or_abort(self, transaction: Transaction) -> None:
+    async def commit_or_abort(self, transaction: Transaction, also: Sequence[Change] = ()) -> None:
         """Commit, or else abort.
 
+        @param also: what is stored with the commit.
         @raise MQError: as L{commit}, but the transaction has ended.
         """
         try:
-            await self.commit(transaction)
+            await self.commit(transaction, also)
         except INTERRUPTIONS:
             if transaction.may_end:
                 await self.abort(transaction)
