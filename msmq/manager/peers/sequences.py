@@ -12,12 +12,12 @@ from twisted.logger import Logger
 
 from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.session import ISession
-from msmq.interfaces.storage import MessageNotStored
 from msmq.manager.events import EventLog
 from msmq.manager.peers.acknowledging_peers import peer_of
 from msmq.manager.peers.awaited_destinations import AwaitedDestinations
 from msmq.manager.peers.delivery_log import DeliveryLog
 from msmq.manager.peers.foreign_sites import ForeignSites
+from msmq.manager.peers.settlements import Settlements
 from msmq.manager.performer import Performer, PerformerListener
 from msmq.manager.states import as_changes
 from msmq.moment import Moment
@@ -25,41 +25,31 @@ from msmq.persistence.changes import AppendEvent, Change
 from msmq.persistence.state_records import StateChange
 from msmq.queues.available_positions import PRIORITIES
 from msmq.queues.leaving.acknowledged import lock_acknowledged
-from msmq.queues.leaving.copies import journaled_bytes
-from msmq.queues.leaving.departure_kinds import removals
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import PositionState
 from msmq.queues.queue import MessagePosition, Queue
 from msmq.settings import SessionSettings
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.internal.final_ack import FinalAck
 from msmq.structures.internal.order_ack import OrderAck
 from msmq.structures.packet.outgoing_message import OutgoingMessage
-from msmq.structures.packet.user_message_view import UserMessageView
-from msmq.structures.status import MQError
 from msmq.transfer.awaiting_final_acks import AwaitingFinalAcks
 from msmq.transfer.decisions.acknowledgement_decision import (
     SequenceFacts,
     disputed_event,
     passed_event,
 )
-from msmq.transfer.decisions.final_ack_decision import settlement_event
 from msmq.transfer.outgoing_stream import OutgoingStream
 from msmq.transfer.outgoing_streams import OutgoingStreams
 from msmq.transfer.receivers import Receiver, Receivers, direct_destination, receivers_of
 from msmq.transfer.stream_changes import (
     AckOutcome,
     Assignment,
-    Disposal,
     SettledMessage,
     Transmission,
     Transmitted,
     UnorderedMessage,
 )
 from msmq.transfer.transfer_info import OutgoingTransferInfo
-
-RETRY = 5.0
-"""Seconds after which a failed removal of delivered messages is retried."""
 
 Stream: TypeAlias = OutgoingStream[MessagePosition]
 
@@ -98,6 +88,7 @@ class Sequences:
         )
         self._awaiting = AwaitingFinalAcks(identifier, settings.awaiting_final_acks)
         self.awaited = AwaitedDestinations(performer, self._awaiting)
+        self._settlements = Settlements(performer, events, self._awaiting, deliveries)
         self._receivers = receivers
         self._stale: list[StateChange] = []
         self._moves: dict[object, list[Deferred[None]]] = {}
@@ -322,14 +313,14 @@ class Sequences:
                 if not settlements:
                     # Its message is not yet in the queue in which the FinalAck is looked up.
                     await self._moved()
-                await self._settle_awaiting(settlements)
+                await self._settlements.settle_awaiting(settlements)
                 return
             result = self._streams.final_acknowledged(ack)
             if result is not None:
                 self._deliveries.settled(ack, address, now)
             elif changes := self._streams.take_early_changes():
                 # It is kept for a message that was not read yet.
-                await self._persist(as_changes(changes))
+                await self._settlements.persist(as_changes(changes))
         self._timer.set(self._streams.deadline)
         if result is not None:
             key, outcome = result
@@ -418,7 +409,7 @@ class Sequences:
         if delivered or awaiting:
             await self._depart(key, delivered, awaiting)
         for settlement in settled:
-            await self._dispose(settlement.message, settlement.message_class, settlement.disposal)
+            await self._settlements.dispose(settlement.message, settlement.message_class, settlement.disposal)
             self._removed(key, [settlement.message])
         self._performer.commit_later(
             as_changes(self._streams.take_early_changes()), "the end of early final acknowledgements"
@@ -449,13 +440,13 @@ class Sequences:
         move = object()
         self._moves[move] = []
         try:
-            await self._persist(changes)
+            await self._settlements.persist(changes)
             now = performer.clock.now()
             performer.perform(model.removed(removal, now))
             performer.perform(model.moved(relocation, now))
             self._removed(key, [*delivered, *positions])
             if page is not None:
-                await self._settle_awaiting([*self._awaiting.stored(page), *page.evicted])
+                await self._settlements.settle_awaiting([*self._awaiting.stored(page), *page.evicted])
         finally:
             for done in self._moves.pop(move):
                 done.callback(None)
@@ -478,74 +469,6 @@ class Sequences:
             stream.removed(messages)
             if isinstance(key, OutgoingQueue):
                 self._listener.outgoing_ready(key)
-
-    async def _settle_awaiting(self, settlements: Iterable[SettledMessage[int]]) -> None:
-        for settlement in settlements:
-            queue = self._performer.model.collection.awaiting
-            position = queue.positions.get(settlement.message)
-            if position is not None and lock_acknowledged(position):
-                await self._dispose(position, settlement.message_class, settlement.disposal)
-            self._awaiting.removed(settlement.message)
-
-    async def _dispose(self, position: MessagePosition, message_class: int, disposal: Disposal) -> None:
-        """A message with its final result is journaled, dead-lettered or removed. [MS-MQQB] 3.1.5.7."""
-        performer = self._performer
-        model = performer.model
-        changes: list[Change] = []
-        copies: list[MessagePosition] = []
-        # No other reader may lock it while its packet is read.
-        position.state = PositionState.REMOVING
-        if disposal is not Disposal.FORGET:
-            view = await self._stored_packet(position)
-            copy: MessagePosition | None = None
-            spare = journaled_bytes((position,))
-            if view is not None and disposal is Disposal.DEAD_LETTER:
-                copy = model.copying.dead_letter(view, message_class, position, changes, spare)
-            elif view is not None:
-                copy = model.copying.copy(model.copying.machine_journal, view, position, changes, spare)
-            if copy is not None:
-                copies.append(copy)
-            model.holdings.reserve(changes)
-        # One that is not copied is not read, and reported only if it is in memory.
-        event = None
-        if position.view is not None or disposal is not Disposal.FORGET:
-            event = settlement_event(
-                position.view, message_class, disposal, performer.clock.now(), is_kept=bool(copies)
-            )
-        if event is not None:
-            changes += self._events.trim([event])
-        changes += removals([position])
-        if position.queue is model.collection.awaiting:
-            changes += as_changes(self._awaiting.take_changes(position.lookup_id))
-        await self._persist(changes)
-        model.stored(changes)
-        performer.perform(model.disposed(position, copies, performer.clock.now()))
-
-    async def _stored_packet(self, position: MessagePosition) -> UserMessageView | None:
-        """Read a packet, with retries; C{None} if the store no longer has it, and there can be no copy.
-
-        @raise CancelledError: the queue manager stops.
-        """
-        performer = self._performer
-        while not performer.is_stopped:
-            try:
-                [view] = await performer.load([position])
-                return view
-            except MQError as error:
-                self.log.error("message that waits for its acknowledgement not read: {error}", error=error)
-                if isinstance(error.__cause__, MessageNotStored):
-                    return None
-            await performer.pause(RETRY)
-        raise CancelledError
-
-    async def _persist(self, changes: Sequence[Change]) -> None:
-        """Store these changes, with retries.
-
-        @raise CancelledError: the queue manager stops; the receiver repeats acknowledgements that were not
-            stored.
-        """
-        if not await self._deliveries.insist(changes, "the delivery of messages", every=RETRY):
-            raise CancelledError
 
     def _return_to_queue(self, key: Hashable, messages: Sequence[MessagePosition], now: Moment) -> None:
         performer = self._performer
