@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
 from typing import ClassVar
 from uuid import UUID, uuid4
 
@@ -19,16 +17,20 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from msmq.deadline_timer import DeadlineTimer
+from msmq.errors import RemoteProtocolError
 from msmq.interfaces.session import ISession
 from msmq.moment import Moment
 from msmq.net.hooks import call_hook
+from msmq.net.pending_effects import PendingEffects
 from msmq.net.session_hooks import SessionHooks
 from msmq.net.session_owner import SessionOwner
 from msmq.net.transports import (
     READ_SIZE,
     ReadingPauses,
     TransportWriter,
+    abort_transport,
     address_text,
+    close_transport,
     prepare_transport,
 )
 from msmq.session.connection_limits import ConnectionRefusal
@@ -98,7 +100,7 @@ class SessionProtocol(SessionHooks):
         self._in_hand = 0
         self._held = 0
         self._pauses = ReadingPauses()
-        self._effects: deque[Effect] = deque()
+        self._effects = PendingEffects()
         self._is_performing = False
         self._waits_for: Deferred[None] | None = None
         self._is_write_paused = False
@@ -368,8 +370,10 @@ class SessionProtocol(SessionHooks):
 
     def _perform_meanwhile(self, added: int) -> None:
         """A hook is at work: send the packets of the effects from this index on, and report an end to it."""
-        ends = [effect for effect in islice(self._effects, added, None) if isinstance(effect, Closed)]
-        self._transmit_if_added(added)
+        ends = self._effects.ends(added)
+        if self._effects.move_packets_first(added):
+            while self._effects and isinstance(self._effects[0], Transmit):
+                self._perform_one(self._effects.popleft())
         for end in ends:
             self._guarded(self.session_ending, end.reason)
 
@@ -401,32 +405,29 @@ class SessionProtocol(SessionHooks):
                 if self._factory.broker is not None:
                     self._guarded(self._factory.broker.session_progress, self, status)
             case Disconnect():
-                if self.transport is not None:
-                    # A transport with a producer does not close before that has finished.
-                    unregister = getattr(self.transport, "unregisterProducer", None)
-                    if unregister is not None:
-                        unregister()
-                    self.transport.loseConnection()
+                close_transport(self.transport)
             case Abort():
-                abort = getattr(self.transport, "abortConnection", None)
-                if abort is not None:
-                    abort()
+                abort_transport(self.transport)
             case Closed(reason, unacknowledged, error):
-                if reason is CloseReason.REFUSED and error is not None:
-                    self._factory.note_refusal(ConnectionRefusal.ADDRESSEE, self.remote_address)
-                elif reason is CloseReason.REFUSED_BY_PEER:
-                    self._factory.note_refusal(ConnectionRefusal.BY_PEER, self.remote_address)
-                if (others := self._factory.peer_line("closed")) is not None:
-                    self.log.info(
-                        "session with {address} closed: {reason}{detail}{others}",
-                        address=self.remote_address or "an unconnected peer",
-                        reason=reason.value,
-                        detail=f" ({error})" if error is not None else "",
-                        others=others,
-                    )
+                self._report_closed(reason, error)
                 self._guarded(self.session_closed, reason, unacknowledged, error)
             case Reconnect():
                 self._guarded(self._factory.reconnect, self)
+
+    def _report_closed(self, reason: CloseReason, error: RemoteProtocolError | None) -> None:
+        """Count a refusal by either side, and log the end."""
+        if reason is CloseReason.REFUSED and error is not None:
+            self._factory.note_refusal(ConnectionRefusal.ADDRESSEE, self.remote_address)
+        elif reason is CloseReason.REFUSED_BY_PEER:
+            self._factory.note_refusal(ConnectionRefusal.BY_PEER, self.remote_address)
+        if (others := self._factory.peer_line("closed")) is not None:
+            self.log.info(
+                "session with {address} closed: {reason}{detail}{others}",
+                address=self.remote_address or "an unconnected peer",
+                reason=reason.value,
+                detail=f" ({error})" if error is not None else "",
+                others=others,
+            )
 
     def redial_with(self, dial: Callable[[], object] | None) -> None:
         """Dial with this when the retry timer expires and no broker decides on that; C{None}: do not dial."""
@@ -440,30 +441,14 @@ class SessionProtocol(SessionHooks):
 
     def _write(self, chunks: Sequence[bytes], is_awaited: bool) -> None:
         """Write to the connection; acknowledgements that follow one another are one write."""
-        following = self._effects
-        while is_awaited and following and isinstance(following[0], Transmit) and following[0].is_awaited:
-            chunks = (*chunks, *following[0].chunks)
-            following.popleft()
+        if is_awaited:
+            chunks = self._effects.with_following(chunks)
         now = self._now()
         transport = self._connected_transport()
         self._factory.counts.bytes_sent += self._writer.write(
             transport, chunks, now.monotonic, is_awaited=is_awaited
         )
         self.last_sent = now.wall
-
-    def _transmit_if_added(self, added: int) -> None:
-        """Send the packets of these effects, if there are any from this index on; the others keep waiting.
-
-        Packets leave in the order in which they were created, since each states the counts of its time.
-        """
-        effects = tuple(self._effects)
-        if not any(isinstance(effect, Transmit) for effect in effects[added:]):
-            return
-        self._effects.clear()
-        # The sort is stable.
-        self._effects.extend(sorted(effects, key=lambda effect: not isinstance(effect, Transmit)))
-        while self._effects and isinstance(self._effects[0], Transmit):
-            self._perform_one(self._effects.popleft())
 
     def _deliver(self, messages: Sequence[UserMessageView], first_recoverable: int) -> None:
         waiting = len(self._effects)
@@ -522,9 +507,7 @@ class SessionProtocol(SessionHooks):
         Otherwise messages for which a hook has closed the session would be acknowledged.
         """
         if self.session.state not in _OVER:
-            kept = [effect for effect in self._effects if not isinstance(effect, Transmit | Deliver)]
-            self._effects.clear()
-            self._effects.extend(kept)
+            self._effects.discard_unperformed()
             self._has_ended = True
         return self.session.close(reason, self._now())
 

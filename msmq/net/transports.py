@@ -66,6 +66,24 @@ def prepare_transport(transport: Any, producer: IPushProducer) -> None:
         no_delay(True)
 
 
+def close_transport(transport: Any) -> None:
+    """Close a connection when all is written; C{None} for no connection."""
+    if transport is None:
+        return
+    # A transport with a producer does not close before that has finished.
+    unregister = getattr(transport, "unregisterProducer", None)
+    if unregister is not None:
+        unregister()
+    transport.loseConnection()
+
+
+def abort_transport(transport: Any) -> None:
+    """Close a connection at once, if the transport can; C{None} for no connection."""
+    abort = getattr(transport, "abortConnection", None)
+    if abort is not None:
+        abort()
+
+
 class LargeReads:
     """Grants large reads to the connections that filled a read last.
 
