@@ -203,21 +203,7 @@ class MessageProcessor:
                 if error.status is Status.MQ_ERROR_SERVICE_NOT_AVAILABLE:
                     self._is_stopped = True
                     return
-                if error.status in _GONE:
-                    if not queue.is_missing:
-                        self.log.warn(
-                            "queue {queue} of a broker was deleted; it is looked for every {seconds} s",
-                            queue=shown(queue.path),
-                            seconds=REST,
-                        )
-                    queue.is_missing = True
-                elif (others := self._lines.take(self._clock.now())) is not None:
-                    self.log.warn(
-                        "messages of {queue} cannot be read: {error}{others}",
-                        queue=shown(queue.path),
-                        error=error,
-                        others=others,
-                    )
+                self._report_unread(queue, error)
                 self._rest(queue)
                 continue
             finally:
@@ -227,6 +213,24 @@ class MessageProcessor:
                 self._take(
                     TakenMessage(queue, reservation, attrs.evolve(message, queue=queue.path, attempt=1))
                 )
+
+    def _report_unread(self, queue: ProcessedQueue, error: MQError) -> None:
+        """Log that a queue cannot be read; a deleted one once, until it is found again."""
+        if error.status in _GONE:
+            if not queue.is_missing:
+                self.log.warn(
+                    "queue {queue} of a broker was deleted; it is looked for every {seconds} s",
+                    queue=shown(queue.path),
+                    seconds=REST,
+                )
+            queue.is_missing = True
+        elif (others := self._lines.take(self._clock.now())) is not None:
+            self.log.warn(
+                "messages of {queue} cannot be read: {error}{others}",
+                queue=shown(queue.path),
+                error=error,
+                others=others,
+            )
 
     async def _reserve(self, queue: ProcessedQueue) -> Any:
         return await self._messaging.reserve(queue.path)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, cast
 from uuid import UUID, uuid4
 
 import attrs
@@ -79,7 +79,7 @@ from msmq.service.reload import PreparedReload, ReloadRefused, ReloadResult, pre
 from msmq.service.replacements import MakeDiscovery, MakePing, MakeSessions, Replacements, ServerPingProtocol
 from msmq.service.server_arguments import check_server_arguments
 from msmq.service.server_ports import ServerPorts
-from msmq.service.settings import Configuration
+from msmq.service.settings import Configuration, ListenSettings
 from msmq.session.descriptor_shares import SMALL, DescriptorShares
 from msmq.storage.factory import make_store
 from msmq.structures.status import MQError, Status
@@ -92,6 +92,16 @@ if TYPE_CHECKING:
 RELOADED: Final = "done"
 REFUSED: Final = "refused"
 """The result of a reload, a label of C{msmq_config_reloads_total}."""
+
+
+class _Started(Protocol):
+    """A part that works from its start to its stop."""
+
+    def start(self) -> object:
+        """Begin."""
+
+    def stop(self) -> object:
+        """End; may return a Deferred that fires when it has ended."""
 
 
 class Server(StagedService):
@@ -340,14 +350,12 @@ class Server(StagedService):
             store = make_store(configuration.storage, data, accepts_loss=self._accepts_loss)
         measured = MeteredStore(store, self._reactor.seconds)
         web = self._management.web_endpoint(measured)
-        turns = ReactorTurns(
-            self._reactor, clock, _no_metric if web is None else web.instruments.turn_seconds.observe
+        self._begin(
+            ReactorTurns(
+                self._reactor, clock, _no_metric if web is None else web.instruments.turn_seconds.observe
+            )
         )
-        turns.start()
-        self._undo.append(turns.stop)
-        sweeps = CycleSweeps(self._reactor)
-        sweeps.start()
-        self._undo.append(sweeps.stop)
+        self._begin(CycleSweeps(self._reactor))
         descriptors = descriptor_limit()
         if descriptors < SMALL:
             self.log.warn(
@@ -381,6 +389,28 @@ class Server(StagedService):
         if self._program is not None:
             self._undo.append(self._program.end)
             await self._program.prepare(parts.manager)
+        await self._open_ports(listen, parts)
+        parts.manager.startService()
+        self._parts = parts
+        if self._program is not None:
+            self._program.begin()
+        for service in (parts.bridge, parts.shadows, parts.archive):
+            if service is not None:
+                self._begin(service)
+        self._begin(ExpiryWatch(self._reactor, self.certificates, self.tokens))
+        name = configuration.queue_manager.name
+        self._log_line(f"queue manager {name}, identifier {braced(identifier)}")
+        self._log_line(f"listens on {', '.join(self.addresses) or 'no address'}")
+        self._log_line(f"control socket {listen.control or 'off'}, data directory {data}")
+        self._log_line(_store_line(store))
+
+    def _begin(self, started: _Started) -> None:
+        """Start a part that the stop of the server stops."""
+        self._undo.append(started.stop)
+        started.start()
+
+    async def _open_ports(self, listen: ListenSettings, parts: ServerParts) -> None:
+        """Open the ports for operators first, then those for peers."""
         if listen.control is not None:
             port = await self._management.listen_for_control(listen.control, parts)
             self._control_socket = listen.control
@@ -397,27 +427,6 @@ class Server(StagedService):
             self._ports.listen_for_pings(listen.ping, parts.pings)
         if listen.discovery is not None and parts.discovery is not None:
             self._ports.listen_for_discovery(listen.discovery, parts.discovery)
-        parts.manager.startService()
-        self._parts = parts
-        if self._program is not None:
-            self._program.begin()
-        if parts.bridge is not None:
-            self._undo.append(parts.bridge.stop)
-            parts.bridge.start()
-        if parts.shadows is not None:
-            self._undo.append(parts.shadows.stop)
-            parts.shadows.start()
-        if parts.archive is not None:
-            self._undo.append(parts.archive.stop)
-            parts.archive.start()
-        watch = ExpiryWatch(self._reactor, self.certificates, self.tokens)
-        watch.start()
-        self._undo.append(watch.stop)
-        name = configuration.queue_manager.name
-        self._log_line(f"queue manager {name}, identifier {braced(identifier)}")
-        self._log_line(f"listens on {', '.join(self.addresses) or 'no address'}")
-        self._log_line(f"control socket {listen.control or 'off'}, data directory {data}")
-        self._log_line(_store_line(store))
 
     async def _stand_by(self) -> StandbyWait | None:
         """Wait until the store is free, if several servers share it; then take over its identity."""

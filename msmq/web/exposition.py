@@ -187,19 +187,14 @@ class Exposition:
         ends = [((each.endpoint,), each.remaining) for each in self._certificates()]
         parts.append(exposed(CERTIFICATES, ends))
         parts.append(exposed(TOKENS, [((each.token,), each.remaining) for each in self._tokens()]))
-        if routes := self._bridges.summaries():
-            for route_metric, count in BRIDGE_METRICS.items():
-                parts.append(exposed(route_metric, [((each.name,), count(each)) for each in routes]))
+        parts += _of_each(BRIDGE_METRICS, self._bridges.summaries(), lambda route: route.name)
         if (archive := self._archive.summary()) is not None:
             for archive_metric, find_figure in ARCHIVE_METRICS.items():
                 if (value := find_figure(archive)) is not None:
                     parts.append(exposed(archive_metric, [((), value)]))
-        if measurements.is_running and (drains := self._drains.summaries()):
-            for drain_metric, figure in DRAIN_METRICS.items():
-                parts.append(exposed(drain_metric, [((each.queue,), figure(each)) for each in drains]))
-        if shadows := self._shadows.summaries():
-            for shadow_metric, find_value in SHADOW_METRICS.items():
-                parts.append(exposed(shadow_metric, [((each.queue,), find_value(each)) for each in shadows]))
+        if measurements.is_running:
+            parts += _of_each(DRAIN_METRICS, self._drains.summaries(), lambda drain: drain.queue)
+        parts += _of_each(SHADOW_METRICS, self._shadows.summaries(), lambda shadow: shadow.queue)
         for metric, found in self._instruments.store_samples():
             parts.append(exposed(metric, found))
         parts += map(without_creation, self._instruments.registry.collect())
@@ -298,6 +293,15 @@ def exposed(metric: Metric, samples: Samples) -> bytes:
     for labels, value in samples:
         family.add_metric(labels, value)
     return generate_latest(_OneFamily(family)) if family.samples else b""
+
+
+def _of_each(
+    metrics: Mapping[Metric, Callable[[_T], float]], measured: Sequence[_T], label: Callable[[_T], str]
+) -> Iterator[bytes]:
+    """The text of metrics with one sample for each object, by this label; none without objects."""
+    if measured:
+        for metric, read in metrics.items():
+            yield exposed(metric, [((label(each),), read(each)) for each in measured])
 
 
 def without_creation(family: Family) -> bytes:
