@@ -18,6 +18,7 @@ from msmq.persistence.changes import AppendLog, Change
 from msmq.persistence.definition import QueueDefinition
 from msmq.persistence.snapshot import Snapshot
 from msmq.storage.log import LogMessageStore
+from msmq.storage.log.running_log import RunningLog
 from msmq.storage.log.system import LOCAL, LogSystem, LogWorker
 from msmq.storage.log.upkeep import QUIET_SECONDS
 from msmq.storage.scrub_policy import SCRUBBING
@@ -103,8 +104,7 @@ class LogTestCase(SynchronousTestCase):
 
     def settle_all(self, store: LogMessageStore) -> None:
         """Wait for every thread of an open store, as L{settle} does, and for what each asks of the next."""
-        running = store._running
-        assert running is not None
+        running = running_log(store)
         for _ in range(2):
             for worker in (running._writing, running._reading, running._searching, store._upkeep):
                 _wait_for(worker)
@@ -164,6 +164,17 @@ class LogTestCase(SynchronousTestCase):
     def packets(self, store: LogMessageStore, queue: UUID, lookup_ids: Sequence[int]) -> list[bytes]:
         found: Sequence[bytes] = self.done(store.read(queue, lookup_ids))
         return list(found)
+
+
+def running_log(store: LogMessageStore) -> RunningLog:
+    """What an open store works with: segments and positions, which no caller of a store sees."""
+    assert store._running is not None
+    return store._running
+
+
+def is_checkpointing(store: LogMessageStore) -> bool:
+    """Whether a checkpoint of an open store is being written."""
+    return running_log(store)._checkpointing.is_running
 
 
 def _wait_for(worker: LogWorker) -> None:

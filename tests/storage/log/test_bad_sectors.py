@@ -18,7 +18,7 @@ from msmq.storage.log.failures import StoreDamaged
 from msmq.storage.readers import open_reader
 from msmq.storage.readers.shape import MESSAGE_PLACE, PacketDamage, RowDamaged
 from msmq.testing.contracts.store_contract import ORDERS, put
-from tests.storage.log.support import LogTestCase
+from tests.storage.log.support import LogTestCase, running_log
 from tests.storage.policies import NOW
 
 SECTOR = 512
@@ -77,8 +77,7 @@ class BadSectorTests(LogTestCase):
             for number in range(COUNT):
                 self.commit(store, put(number, content(number)))
             self.settle_all(store)
-        running = store._running
-        assert running is not None
+        running = running_log(store)
         used = running.engine.segments.used
         paths = [used[generation].path for generation in sorted(used)]
         self.done(store.close())
@@ -172,8 +171,7 @@ class BadSectorTests(LogTestCase):
         """A server keeps what can be read of a message on a bad sector."""
         self.filled()
         store = self.opened()
-        running = store._running
-        assert running is not None
+        running = running_log(store)
         location, *_ = MESSAGE_ROW.unpack(running.engine.state.queues[ORDERS.identifier].messages[7])
         path, offset = running.engine.segments.used[location >> 32].path, location & OFFSET_MASK
         self.spoil(path, offset + 4096)
@@ -194,8 +192,7 @@ class BadSectorTests(LogTestCase):
         for number in range(COUNT):
             self.commit(store, put(number, content(number)))
         self.settle_all(store)
-        running = store._running
-        assert running is not None
+        running = running_log(store)
         header = running.engine.segments.used[1].path
         group = running.engine.active.path
         # The first sector of a group has the beginning of its packet.

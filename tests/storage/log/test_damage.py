@@ -18,7 +18,7 @@ from msmq.storage.log.system import LocalSystem
 from msmq.testing.contracts.store_contract import BILLS, ORDERS, packet_of, put, remove
 from msmq.testing.contracts.store_express import SOURCE
 from msmq.testing.contracts.store_moves import move
-from tests.storage.log.support import LogTestCase
+from tests.storage.log.support import LogTestCase, running_log
 
 
 class FailingSystem(LocalSystem):
@@ -123,8 +123,7 @@ class BitRotTests(LogTestCase):
         """What was removed is forgotten, and an entry that stays has one event."""
         store = self.opened(PutQueue(ORDERS), AppendLog(ORDERS.identifier, 1, b"logged" * 50, 1.0))
         self.flip(b"logged" * 50)
-        assert store._running is not None
-        quarantine = store._running.lookups._quarantine
+        quarantine = running_log(store).lookups._quarantine
         quarantine._remembered = 3
         for number in range(10):
             packet = b"message %d " % number * 20
@@ -243,8 +242,7 @@ class ExchangedTests(LogTestCase):
         store = self.opened(PutQueue(ORDERS))
         for number in range(60):
             self.commit(store, put(number, bytes([number]) * 5000))
-        running = store._running
-        assert running is not None
+        running = running_log(store)
         paths = [segment.path for _, segment in sorted(running.engine.segments.used.items())]
         self.done(store.close())
         self.assertGreater(len(paths), 4)

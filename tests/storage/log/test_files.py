@@ -35,7 +35,7 @@ from msmq.storage.log.files import (
 from msmq.testing.contracts.store_contract import BILLS, ORDERS, put, remove
 from tests import disk
 from tests.storage.crash_model import STEP, Model, batch
-from tests.storage.log.support import SEGMENT, LogTestCase
+from tests.storage.log.support import SEGMENT, LogTestCase, is_checkpointing, running_log
 
 
 class ManySegmentsTests(LogTestCase):
@@ -216,16 +216,14 @@ class TornTests(LogTestCase):
                 self.commit(store, remove(number - 10))
             if store.counters.reclaimed and self.is_in_recycled(store):
                 # A checkpoint that is under way would have the last batch, too.
-                assert store._running is not None
-                if not store._running._checkpointing.is_running:
+                if not is_checkpointing(store):
                     break
         self.kept = set(range(max(1, number - 9), number + 1))
         self.try_all(store, stride=31)
 
     def is_in_recycled(self, store: LogMessageStore) -> bool:
         """Whether old groups are behind the position that is written to."""
-        running = store._running
-        assert running is not None
+        running = running_log(store)
         engine = running.engine
         content = engine.active.path.read_bytes()
         offset = engine.position.offset
@@ -322,13 +320,11 @@ class SpaceTests(LogTestCase):
         store = self.opened(PutQueue(ORDERS))
         for number in range(3000):
             self.commit(store, put(number % 7, bytes(500)))
-        running = store._running
-        assert running is not None
+        running = running_log(store)
         end = running.engine.position
         self.done(store.close())
         store = self.opened()
-        assert store._running is not None
-        last = store._running._checkpointing._last
+        last = running_log(store)._checkpointing._last
         self.assertLessEqual(end.generation - last.position.generation, 4)
         self.assertGreater(end.generation, 20)
         self.done(store.close())
@@ -389,8 +385,7 @@ class CompactionTests(LogTestCase):
         """None of its packets is read any more: their segments may be used again before the pass ends."""
         store = self.opened(PutQueue(ORDERS), *(put(number, bytes(100)) for number in range(3)))
         self.commit(store, AppendLog(ORDERS.identifier, 1, b"logged", 1.0))
-        running = store._running
-        assert running is not None
+        running = running_log(store)
         rows = live_packets(running.engine.state, None)
         self.assertIsInstance(next(rows), Live)
         self.commit(store, RemoveQueue(ORDERS.identifier))

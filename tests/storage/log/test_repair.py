@@ -25,7 +25,7 @@ from msmq.testing.contracts.store_contract import BILLS, ORDERS, packet_of, put,
 from msmq.testing.contracts.store_express import SOURCE
 from msmq.testing.contracts.store_moves import move
 from tests.storage.log.model import Machine
-from tests.storage.log.support import LogTestCase
+from tests.storage.log.support import LogTestCase, running_log
 from tests.storage.policies import NOW
 
 COUNT = 60
@@ -49,8 +49,7 @@ class RepairTests(LogTestCase):
         self.commit(store, AppendLog(ORDERS.identifier, 7, b"logged", 1.0), AppendEvent(1.0, b"", "first"))
         self.commit(store, move(3, 4003))
         self.commit(store, remove(4, 5))
-        running = store._running
-        assert running is not None
+        running = running_log(store)
         self.paths = [segment.path for _, segment in sorted(running.engine.segments.used.items())]
         self.done(store.close())
         self.assertGreater(len(self.paths), 4)

@@ -26,7 +26,7 @@ from msmq.storage.scrub_policy import SCRUBBING, ScrubPolicy
 from msmq.testing.contracts.store_contract import BILLS, ORDERS, put, remove
 from tests.faults import IS_THOROUGH, tell
 from tests.storage.log.running.held_workers import UPKEEP, HoldingSystem
-from tests.storage.log.support import SEGMENT, LogTestCase
+from tests.storage.log.support import SEGMENT, LogTestCase, is_checkpointing, running_log
 from tests.storage.policies import NOW
 
 FLIPS = 10_000 if IS_THOROUGH else 30
@@ -137,17 +137,16 @@ class ScrubberTests(LogTestCase):
         while store.counters.bytes < 2 * SEGMENT - 8192:
             self.commit(store, PutState("value", bytes(4096)))
         self.settle_all(store)
-        upkeep, running = system.workers[UPKEEP], store._running
-        assert running is not None
+        upkeep, running = system.workers[UPKEEP], running_log(store)
         upkeep.hold()
-        while not running._checkpointing.is_running:
+        while not is_checkpointing(store):
             self.commit(store, PutState("value", b""))
         position = running.engine.position
         for number in range(3):
             self.commit(store, PutState("later", b"%d" % number))
         flip(running.engine.active.path, position.offset + GROUP_HEADER + 3)
         self.reactor.advance(SCRUBBING.delay)
-        self.assertTrue(running._checkpointing.is_running)
+        self.assertTrue(is_checkpointing(store))
         upkeep.release()
         self.done(store.close())
         store = self.make_store()

@@ -34,7 +34,7 @@ from msmq.storage.readers import StoreReader, open_reader
 from msmq.storage.readers.shape import LARGE, MESSAGE_PLACE, MomentGone
 from msmq.testing.contracts.store_contract import BILLS, ORDERS, put, remove
 from tests.builders import user_packet
-from tests.storage.log.support import SEGMENT, LogTestCase
+from tests.storage.log.support import SEGMENT, LogTestCase, running_log
 from tests.storage.readers.reader_contract import ANY, EVERYTHING, ReaderContract, spoil_file
 
 
@@ -126,8 +126,7 @@ class LogTests(ReaderContract, LogTestCase):
 
     def reuse(self, writer: LogMessageStore, label: str) -> None:
         """Have the server fill the second segment with other messages of the same size."""
-        assert writer._running is not None
-        segments = writer._running.engine.segments
+        segments = running_log(writer).engine.segments
         path, filling = segments.used[2].path, 0
         for number in range(2, 2000):
             packet = user_packet(bytes(LARGE), label=label, message_id=number)
@@ -292,8 +291,7 @@ class LiveCheckTests(LogTestCase):
     def test_missing_end(self) -> None:
         """So is one from which the groups after the checkpoint would be read."""
         writer = self.opened(PutQueue(ORDERS))
-        assert writer._running is not None
-        path = writer._running.engine.active.path
+        path = running_log(writer).engine.active.path
         path.rename(path.with_name("away"))
         [problem] = check_log(self.home / "log", self.home / "mark").problems
         self.assertEqual(problem, f"{self.home / 'log'}: a segment is missing")

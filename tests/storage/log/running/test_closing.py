@@ -10,7 +10,7 @@ from msmq.storage.log.upkeep import QUIET_SECONDS
 from msmq.storage.scrub_policy import SCRUBBING
 from msmq.testing.contracts.store_contract import ORDERS, put
 from tests.storage.log.running.held_workers import WRITER, HoldingSystem
-from tests.storage.log.support import QUEUE, LogTestCase
+from tests.storage.log.support import QUEUE, LogTestCase, is_checkpointing
 
 
 class ClosingTests(LogTestCase):
@@ -24,8 +24,7 @@ class ClosingTests(LogTestCase):
         self.append_log(store, 1, 20_000, 100)
         for _ in range(2):
             self.reactor.advance(QUIET_SECONDS)
-        assert store._running is not None
-        self.assertTrue(store._running._checkpointing.is_running)
+        self.assertTrue(is_checkpointing(store))
         self.done(store.close())
         opened = [os.path.realpath(path) for path in Path("/proc/self/fd").iterdir()]
         self.assertEqual([path for path in opened if str(self.home) in path], [])

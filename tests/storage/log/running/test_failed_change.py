@@ -14,7 +14,7 @@ from msmq.storage.log.core.records import KEY, Kind
 from msmq.storage.log.files import find_segments
 from msmq.storage.log.system import LocalSystem
 from msmq.testing.contracts.store_contract import ORDERS, put, remove
-from tests.storage.log.support import SEGMENT, LogTestCase
+from tests.storage.log.support import SEGMENT, LogTestCase, running_log
 
 _SEALED = KEY.pack(Kind.SEALED, KEY.size, 0, 0)[:12]
 
@@ -100,13 +100,12 @@ class FailedChangeTests(LogTestCase):
         self.commit(store, put(1, bytes(SEGMENT - FIRST - 8000)))
         system.left = 1
         self.refused(store.commit([put(2, bytes(9000))]), StorageError)
-        assert store._running is not None
-        supply = store._running.engine.supply
+        supply = running_log(store).engine.supply
         begun, supply._begun = supply._begun, []
         self.commit(store, put(3, self.large))
         supply._begun = begun
         self.commit(store, put(4, bytes(9000)))
-        self.assertEqual(store._running.engine.position.generation, 2)
+        self.assertEqual(running_log(store).engine.position.generation, 2)
         self.done(store.close())
         store = self.opened()
         self.assert_kept(store, 1)

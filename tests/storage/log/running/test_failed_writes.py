@@ -14,7 +14,7 @@ from msmq.storage.log.core.checkpoint import BODY
 from msmq.storage.log.core.format import GROUP_MAGIC
 from msmq.storage.log.system import LocalSystem
 from msmq.testing.contracts.store_contract import ORDERS, put, remove
-from tests.storage.log.support import SEGMENT, LogTestCase
+from tests.storage.log.support import SEGMENT, LogTestCase, running_log
 
 
 class FailingSystem(LocalSystem):
@@ -124,8 +124,7 @@ class OlderCheckpointTests(LogTestCase):
             copy = self.copied(self.store)
             checkpoints = find_checkpoints(copy / "log")
             positions = [one.header.position.generation for one in checkpoints if one.header is not None]
-            assert self.store._running is not None
-            self.assertIn(min(positions), self.store._running.engine.segments.used)
+            self.assertIn(min(positions), running_log(self.store).engine.segments.used)
             if len(checkpoints) == 2:
                 with checkpoints[0].path.open("r+b") as file:
                     file.seek(BODY + 4)

@@ -19,7 +19,7 @@ from tests.storage.log.running.held_workers import (
     HeldWorker,
     HoldingSystem,
 )
-from tests.storage.log.support import SEGMENT, LogTestCase
+from tests.storage.log.support import SEGMENT, LogTestCase, running_log
 from tests.storage.readers.reader_contract import spoil_file
 
 Found = TypeVar("Found")
@@ -37,8 +37,7 @@ class ReadMeanwhileTests(LogTestCase):
 
     def use_segments_again(self, store: LogMessageStore) -> None:
         """Go through segments until the first one is used again, and filled."""
-        assert store._running is not None
-        segments = store._running.engine.segments
+        segments = running_log(store).engine.segments
         path = segments.used[1].path
         for number in range(1000, 1200):
             self.commit(store, put(number, bytes([number % 256]) * (SEGMENT // 2)), remove(number - 1))
@@ -55,8 +54,7 @@ class ReadMeanwhileTests(LogTestCase):
         writer = system.workers[WRITER]
         writer.hold()
         written = store.commit([put(1, b"third")])
-        assert store._running is not None
-        while not store._running.engine.is_busy:
+        while not running_log(store).engine.is_busy:
             self.reactor.turn()
         self.release(system.workers[PACKETS])
         writer.release()
@@ -78,8 +76,7 @@ class ReadMeanwhileTests(LogTestCase):
         writer = system.workers[WRITER]
         writer.hold()
         written = [store.commit([put(2)])]
-        assert store._running is not None
-        running = store._running
+        running = running_log(store)
         while not running.engine.is_busy:
             self.reactor.turn()
         # It waits behind the group that is being written, and the read finds the damaged packet.
@@ -108,8 +105,7 @@ class ReadMeanwhileTests(LogTestCase):
         removed = store.read(ORDERS.identifier, [1]).addErrback(lambda _: store.commit([remove(1)]))
         other = store.read(ORDERS.identifier, [1])
         self.release(system.workers[PACKETS])
-        assert store._running is not None
-        while not store._running.engine.is_idle:
+        while not running_log(store).engine.is_idle:
             self.reactor.turn()
         upkeep.release()
         self.done(removed)
@@ -155,8 +151,7 @@ class ReadMeanwhileTests(LogTestCase):
         read = ask(store)
         writer.hold()
         written = store.commit([change(b"later")])
-        assert store._running is not None
-        while not store._running.engine.is_busy:
+        while not running_log(store).engine.is_busy:
             self.reactor.turn()
         self.release(searches)
         writer.release()
