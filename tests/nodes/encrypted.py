@@ -129,7 +129,5 @@ class EncryptionTestCase(EnterpriseTestCase):
 
     def put(self, packet: bytes) -> None:
         """Have ALPHA send a packet as it is."""
-        self.run_to_end(
-            self.alpha.service._parts.outgoing.outbox.put_packet(parse_format_name(self.name), packet)
-        )
+        self.put_packet(self.alpha, self.name, packet)
         self.clock.advance(5)

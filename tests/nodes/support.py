@@ -20,13 +20,16 @@ from msmq.net.dialling_session_factory import DiallingSessionFactory
 from msmq.net.resolver import HostNotFound, NextHopAddress
 from msmq.queues.arriving.message import Message
 from msmq.queues.model import QueueManagerModel
+from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue_names import one_of
 from msmq.settings import SessionSettings
 from msmq.storage.memory import MemoryMessageStore
+from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.testing.clock import ManualClock
 from msmq.testing.network import MemoryHost, Network
 from msmq.testing.streams import PERFECT, Conditions
+from msmq.transfer.transfer_info import IncomingTransferInfo, OutgoingTransferInfo
 from tests.builders import ALPHA, BETA
 from tests.nodes.services import DEFAULT_EVENTS, make_service
 from tests.shares import SHARES
@@ -137,6 +140,16 @@ class Node:
         """Accept no more sessions; open ones stay."""
         self._port.stopListening()
 
+    def outgoing_transfer(self, queue: OutgoingQueue) -> OutgoingTransferInfo:
+        """[MS-MQDMPR] 3.1.1.4, which no interface of the queue manager shows."""
+        found = self.service._parts.outgoing.sequences.info(queue)
+        assert found is not None
+        return found
+
+    def incoming_transfers(self) -> list[IncomingTransferInfo]:
+        """[MS-MQDMPR] 3.1.1.5, which no interface of the queue manager shows."""
+        return list(self.service._parts.outgoing.arrival_commits.history.streams.infos())
+
 
 class NodesTestCase(SynchronousTestCase):
     """Two queue managers, ALPHA on 127.0.0.2 and BETA on 127.0.0.3."""
@@ -189,6 +202,14 @@ class NodesTestCase(SynchronousTestCase):
         """Send messages with these bodies."""
         messages = [Message(body=body, **kwargs) for body in bodies]
         self.run_to_end(node.service.send(destination, messages))
+
+    def put_packet(self, node: Node, destination: str, packet: bytes) -> None:
+        """Have a node send a packet as it is, which no application could have it send.
+
+        @param destination: a format name.
+        """
+        outbox = node.service._parts.outgoing.outbox
+        self.run_to_end(outbox.put_packet(parse_format_name(destination), packet))
 
     def take(self, node: Node, path: str, count: int = 1000) -> list[UserMessageView]:
         """Receive the waiting messages permanently."""

@@ -38,9 +38,7 @@ class OutgoingTransferTests(SenderTestCase):
 
     def info(self) -> OutgoingTransferInfo:
         [queue] = self.alpha.model.outgoing_queues()
-        found = self.alpha.service._parts.outgoing.sequences.info(queue)
-        assert found is not None
-        return found
+        return self.alpha.outgoing_transfer(queue)
 
     def test_positions_and_times(self) -> None:
         """Three are sent and the first is acknowledged two seconds later.
@@ -125,10 +123,7 @@ class IncomingTransferTests(ReceiverTestCase):
     """[MS-MQDMPR] 3.1.1.5 IncomingTransactionalTransferInfo."""
 
     def infos(self) -> dict[UUID, IncomingTransferInfo]:
-        return {
-            info.sender_identifier: info
-            for info in self.beta.service._parts.outgoing.arrival_commits.history.streams.infos()
-        }
+        return {info.sender_identifier: info for info in self.beta.incoming_transfers()}
 
     def test_what_it_mirrors(self) -> None:
         """Two of a sequence came and two were refused; what is accepted next ends the count.

@@ -196,10 +196,9 @@ class OrderTests(ReceiverTestCase):
 
         MQQB-3.1.5.8.8-05, MQQB-3.1.5.8.8-06.
         """
-        streams = self.beta.service._parts.outgoing.arrival_commits.history.streams
-        self.assertEqual(list(streams.infos()), [])
+        self.assertEqual(self.beta.incoming_transfers(), [])
         self.say(*chain(1, 2), transactional(b"gap", (X, 9, 8)))
-        [info] = streams.infos()
+        [info] = self.beta.incoming_transfers()
         self.assertEqual(info.sender_identifier, GAMMA)
         self.assertEqual(info.key[1:], b"tcp:127.0.0.3\\private$\\orders")
         self.assertEqual((info.sequence_identifier.value, info.sequence_number), (X, 2))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from msmq.queues.machine_quota import QuotaKind
 from msmq.settings import SessionSettings
 from msmq.structures.identifiers import MessageIdentifier, SequenceInfo
-from msmq.structures.names.format_name import parse_format_name
 from msmq.transfer.early_final_acks import PREFIX as EARLY
 from msmq.transfer.transfer_info import OutgoingTransferInfo
 from tests.builders import ALPHA, BETA, session_ack, session_header
@@ -99,8 +98,7 @@ class NumberTests(SenderTestCase):
         MQQB-3.1.1.3.1-22, MQQB-3.1.1.5-05, MQQB-3.1.1.6.2-01.
         """
         packet = transactional(b"theirs", (77, 5, 3), source=BETA, destination=TO_GAMMA[7:])
-        name = parse_format_name(TO_GAMMA)
-        self.run_to_end(self.alpha.service._parts.outgoing.outbox.put_packet(name, packet))
+        self.put_packet(self.alpha, TO_GAMMA, packet)
         self.put(b"ours")
         theirs, ours = self.peer.messages
         self.assertEqual(theirs.packet, packet)
@@ -336,9 +334,7 @@ class ConnectionTests(SenderTestCase):
         [queue] = self.alpha.model.outgoing_queues()
 
         def info() -> OutgoingTransferInfo:
-            found = self.alpha.service._parts.outgoing.sequences.info(queue)
-            assert found is not None
-            return found
+            return self.alpha.outgoing_transfer(queue)
 
         before = info()
         self.assertEqual(before.eod_first_non_ack, SequenceInfo(sequence, 1, 0))

@@ -158,9 +158,7 @@ class FailingTests(EncryptionTestCase):
         )
         offset = UserMessageView(bytes(packet)).properties_offset + 40
         packet[offset] = ADVANCED
-        self.run_to_end(
-            self.alpha.service._parts.outgoing.outbox.put_packet(parse_format_name(name), bytes(packet))
-        )
+        self.put_packet(self.alpha, name, bytes(packet))
         self.clock.advance(5)
         self.assertEqual(self.wire, [])
         [dead_letter] = self.take(self.alpha, DEADLETTER)

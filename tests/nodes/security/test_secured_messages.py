@@ -19,7 +19,6 @@ from msmq.structures.algorithms import (
     PrivacyLevel,
 )
 from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSignCerts
-from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.testing.ciphers import MemoryCiphers
@@ -147,9 +146,7 @@ class SecuredTests(SecuredTestCase):
         [position] = transit.peek(10)
         assert position.view is not None
         self.assertEqual(position.view.security, sent.security)
-        self.run_to_end(
-            self.alpha.service._parts.outgoing.outbox.put_packet(parse_format_name(name), view.packet)
-        )
+        self.put_packet(self.alpha, name, view.packet)
         self.clock.advance(5)
         positions = transit.peek(10)
         self.assertEqual(len(positions), 2)
