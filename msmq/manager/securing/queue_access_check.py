@@ -64,30 +64,45 @@ class QueueAccessCheck:
         who = ANONYMOUS if sender is None else sender
         protection = descriptors.of(queue)
         if isinstance(protection, Deferred):
-            return Deferred.fromCoroutine(self._ask(protection, descriptors, who, message))
+            return Deferred.fromCoroutine(self._ask(protection, queue, who, message))
         if _is_unprotected(descriptors, protection):
             return message
         decision = decide_access(descriptors.access, protection, who, _WRITE, QUEUE_KIND)
         if isinstance(decision, Deferred):
-            return Deferred.fromCoroutine(self._outcome_later(decision, message))
+            return Deferred.fromCoroutine(self._outcome_later(decision, protection, queue, message))
         return self._outcome(decision, message)
 
-    async def _ask(
-        self, asked: Deferred[Protection], descriptors: SecurityDescriptors, who: bytes, message: Accepted
-    ) -> Outcome:
+    async def _ask(self, asked: Deferred[Protection], queue: Queue, who: bytes, message: Accepted) -> Outcome:
+        descriptors = self._descriptors
+        assert descriptors is not None
         protection = await asked
         if _is_unprotected(descriptors, protection):
             return message
         decision = decide_access(descriptors.access, protection, who, _WRITE, QUEUE_KIND)
         if isinstance(decision, Deferred):
-            return await self._outcome_later(decision, message)
+            return await self._outcome_later(decision, protection, queue, message)
         return self._outcome(decision, message)
 
-    async def _outcome_later(self, decision: Deferred[QueueAccessDecision], message: Accepted) -> Outcome:
+    async def _outcome_later(
+        self,
+        decision: Deferred[QueueAccessDecision],
+        protection: Protection,
+        queue: Queue,
+        message: Accepted,
+    ) -> Outcome:
         try:
-            return self._outcome(await decision, message)
+            outcome = self._outcome(await decision, message)
         except AccountUnknown as error:
             return Refused(self.message_class, str(error))
+        assert self._descriptors is not None
+        current = self._descriptors.of(queue)
+        if isinstance(current, Deferred):
+            current = await current
+        if current == protection:
+            return outcome
+        # The rights were changed while the account was looked up, which may take long.
+        answer = self.check_access(queue, message)
+        return await answer if isinstance(answer, Deferred) else answer
 
     def is_open(self, queue: Queue) -> bool:
         """Whether every account may write to it; cached, since each arrival needs it.

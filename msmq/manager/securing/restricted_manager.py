@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, Unpack
 
 import attrs
-from twisted.internet.defer import succeed
+from twisted.internet.defer import Deferred, succeed
 
 from msmq.interfaces.manager.access_summaries import AccessList
 from msmq.interfaces.manager.queue_manager import IQueueManager, IReservation, ITransaction
@@ -356,23 +356,32 @@ class RestrictedQueueManager:
 
         @raise MQError: it is denied; or MQ_ERROR_QUEUE_DELETED if the queue was deleted meanwhile.
         """
-        descriptors = self._descriptors
+        access = self._descriptors.access
+        is_machine = queue is None or (queue.is_system and queue.parent is None)
+        kind: ObjectKind = QUEUE_MANAGER_KIND if is_machine else QUEUE_KIND
+        protection = await self._protection(queue)
+        while True:
+            try:
+                judged = decide_access(access, protection, self.sid, int(right), kind)
+                decision = judged if isinstance(judged, QueueAccessDecision) else await judged
+            except AccountUnknown as error:
+                raise MQError(Status.MQ_ERROR_ACCESS_DENIED, str(error)) from error
+            if not decision.granted:
+                raise MQError(Status.MQ_ERROR_ACCESS_DENIED, decision.why())
+            former = protection
+            if isinstance(judged, Deferred):
+                # The rights may have been changed while the account was looked up.
+                protection = await self._protection(queue)
+            if queue is not None:
+                _check_exists(queue)
+            if protection == former:
+                return
+
+    async def _protection(self, queue: Queue | None) -> Protection:
         if queue is None or (queue.is_system and queue.parent is None):
-            kind: ObjectKind = QUEUE_MANAGER_KIND
-            protection = await descriptors.of_machine()
-        else:
-            kind = QUEUE_KIND
-            found = descriptors.of(protected_queue(queue))
-            protection = found if isinstance(found, Protection) else await found
-        try:
-            judged = decide_access(descriptors.access, protection, self.sid, int(right), kind)
-            decision = judged if isinstance(judged, QueueAccessDecision) else await judged
-        except AccountUnknown as error:
-            raise MQError(Status.MQ_ERROR_ACCESS_DENIED, str(error)) from error
-        if not decision.granted:
-            raise MQError(Status.MQ_ERROR_ACCESS_DENIED, decision.why())
-        if queue is not None:
-            _check_exists(queue)
+            return await self._descriptors.of_machine()
+        found = self._descriptors.of(protected_queue(queue))
+        return found if isinstance(found, Protection) else await found
 
 
 def _check_exists(queue: Queue) -> None:

@@ -25,6 +25,7 @@ from msmq.windows.sddl import parse_sddl
 from msmq.wire.addresses import AddressSet
 from msmq.wire.sid import parse_sid
 from tests.builders import ALPHA, with_security
+from tests.manager.securing.slow_accounts import SlowAccounts
 from tests.nodes.arrivals.receiver import (
     ADMIN,
     EXPRESS,
@@ -214,7 +215,7 @@ class AccessTests(AdmissionTestCase):
     """Rights of senders in a descriptor."""
 
     def setUp(self) -> None:
-        self.access = MemoryAccessControl(Rules(queues=self.rules()))
+        self.access = SlowAccounts(Rules(queues=self.rules()))
         self.access.add(Account(ALICE, "alice", frozenset({CLERKS})))
         self.policy = AccessPolicy(self.access, ALICE)
         super().setUp()
@@ -301,6 +302,18 @@ class AccessTests(AdmissionTestCase):
                 self.to(name, "", b"manager", ALPHA.bytes_le, flags=2),
             )
             self.assertEqual(self.taken(name), expected, sddl)
+
+    def test_rights_that_change_during_the_check(self) -> None:
+        """A message is refused if the right of its sender was revoked before the directory has answered."""
+        self.access.is_slow = True
+        self.say(self.to("a", "D:(A;;0x4;;;S-1-5-21-1-2-3-1001)", b"1", ALICE))
+        [lookup] = self.access.waiting
+        self.access.is_slow = False
+        self.run_to_end(self.beta.service.access.revoke(".\\private$\\a", "alice"))
+        lookup.callback(None)
+        self.clock.advance(0)
+        self.assertEqual(self.taken("a"), [])
+        self.assertIn("the DACL is empty", self.reasons()[-1])
 
     def test_a_queue_manager_is_everybody(self) -> None:
         """MQQB-3.1.5.8.3-23: so it is not anonymous either; one that cannot be looked up is denied."""

@@ -21,11 +21,11 @@ from msmq.structures.names.format_name import PrivateFormatName, PublicFormatNam
 from msmq.structures.names.path_name import parse_path_name
 from msmq.structures.packet.security_header import SenderIdType
 from msmq.structures.status import MQError, Status
-from msmq.testing.access_control import MemoryAccessControl
 from msmq.testing.clock import ManualClock
 from msmq.wire.guid import NULL_GUID
 from msmq.wire.sid import parse_sid
 from tests.builders import BETA, GAMMA
+from tests.manager.securing.slow_accounts import SlowAccounts
 from tests.nodes.routes.test_public_queues import DirectoryTestCase
 from tests.nodes.support import Node, NodesTestCase
 
@@ -34,21 +34,6 @@ QUEUE = ".\\private$\\orders"
 CLOSED = "O:S-1-5-21-1-2-3-1001D:"
 
 Doing = Callable[[RestrictedQueueManager], Coroutine[Any, Any, Any]]
-
-
-class SlowAccounts(MemoryAccessControl):
-    """Accounts in memory whose groups a test provides when it wants."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.waiting: list[Deferred[None]] = []
-        self.is_slow = False
-
-    async def _groups(self, sid: bytes) -> frozenset[bytes]:
-        if self.is_slow:
-            self.waiting.append(Deferred())
-            await self.waiting[-1]
-        return await super()._groups(sid)
 
 
 class JumpingClock(ManualClock):
@@ -357,6 +342,27 @@ class ActingTests(NodesTestCase):
         self.denial(lambda bob: bob.reserve(QUEUE + ";sub", timeout=0))
         queue = self.beta.model.collection
         self.assertEqual([each for each in queue.all_queues() if each.is_subqueue], [])
+
+    def test_a_right_that_is_revoked_during_the_check(self) -> None:
+        """Nothing is done with a right that was revoked before the directory has answered."""
+        self.fill()
+        operations: list[tuple[str, Doing]] = [
+            (QUEUE, lambda bob: bob.purge_queue(QUEUE)),
+            (QUEUE, lambda bob: bob.send(QUEUE, [Message(body=b"2")])),
+            (QUEUE, lambda bob: bob.delete_queue(QUEUE)),
+            (".", lambda bob: bob.create_queue(".\\private$\\new")),
+        ]
+        for path, doing in operations:
+            self.run_to_end(self.service.access.allow(path, "bob", ["all"]))
+            self.access.is_slow = True
+            asked = Deferred.fromCoroutine(doing(self.bob))
+            [lookup] = self.access.waiting
+            self.access.waiting.clear()
+            self.access.is_slow = False
+            self.run_to_end(self.service.access.revoke(path, "bob"))
+            lookup.callback(None)
+            status = self.failureResultOf(asked, MQError).value.status
+            self.assertEqual(status, Status.MQ_ERROR_ACCESS_DENIED)
 
     def test_a_queue_that_is_replaced_during_the_check(self) -> None:
         """The rights to a queue are none to another one that is created under its name meanwhile."""
