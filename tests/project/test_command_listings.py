@@ -42,25 +42,35 @@ def fault(line: str) -> str | None:
         # A piece of a command that ends on another line.
         words = line.split()
     current: click.Command = command
-    options = set(_options(command))
+    options = dict(_options(command))
+    is_value = False
     for word in words:
+        if is_value:
+            # The value of an option may be the name of a verb: --token-file token.
+            is_value = False
+            continue
         if set(word) <= _END:
             return None
         if word.startswith("--") and len(word) > 2:
-            if word.partition("=")[0] not in options:
+            name, assigned, _ = word.partition("=")
+            if name not in options:
                 return word
+            is_value = options[name] and not assigned
         elif isinstance(current, click.Group) and re.fullmatch(r"[a-z][a-z-]+", word):
             verb = current.get_command(click.Context(current), word)
             if verb is not None:
                 current = verb
-                options |= set(_options(verb))
+                options |= dict(_options(verb))
     return None
 
 
-def _options(verb: click.Command) -> Iterator[str]:
-    yield "--help"
+def _options(verb: click.Command) -> Iterator[tuple[str, bool]]:
+    """The options of a verb, and whether each takes a value."""
+    yield "--help", False
     for parameter in verb.params:
-        yield from (*parameter.opts, *parameter.secondary_opts)
+        takes_value = isinstance(parameter, click.Option) and not parameter.is_flag
+        for name in (*parameter.opts, *parameter.secondary_opts):
+            yield name, takes_value
 
 
 class CommandListingTests(SynchronousTestCase):
