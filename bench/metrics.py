@@ -81,6 +81,7 @@ async def _measure(reactor: Any, count: int) -> list[tuple[float, float, int]]:
             drains=manager.drains,
             shadows=NoShadows(),
             certificates=tuple,
+            tokens=tuple,
         )
         found = [await _scrape(exposition, clock) for _ in range(ROUNDS)]
         await server.stopService()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -78,7 +79,12 @@ class HealthTests(WebTestCase):
         looks: list[None] = []
         alsoProvides(self.alpha.store, IStoreFiles)
         alsoProvides(self.disk, IStoreFiles)
-        vars(self.disk)["files"] = lambda: looks.append(None) or ()
+
+        def files() -> tuple[Path, ...]:
+            looks.append(None)
+            return ()
+
+        vars(self.disk)["files"] = files
         for _ in range(5):
             self.assertEqual(self.ready()[0], 200)
         self.assertEqual(len(looks), 1)

@@ -16,6 +16,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 from zope.interface import implementer
 
+from msmq.control.authentication.token_file import TokenExpiry
 from msmq.control.server.server_configuration import ServerConfiguration
 from msmq.directory.memory import MemoryDirectory
 from msmq.interfaces.shadows import CopiedMessage, IShadows, ShadowSummary, no_shadow
@@ -281,15 +282,18 @@ class CertificateMetricsTests(WebTestCase):
     """TLS certificates of the server."""
 
     remaining = 60.0
+    token = TokenExpiry(token="token desk", not_after=1_800_000_000.0, remaining=7.0)
 
     def server_configuration(self) -> ServerConfiguration:
         """That of a server with a certificate."""
-        return Certified(lambda: self.remaining)
+        return Certified(lambda: self.remaining, lambda: [self.token])
 
     def test_remaining(self) -> None:
         """The time until a certificate expires counts down, below 0 too, and the overview has an alarm."""
         self.assertEqual(self.value("msmq_certificate_remaining_seconds", endpoint="listen.web"), 60)
         self.assertIn("the tls certificate of listen.web expires in 1 min", self.overview())
+        self.assertEqual(self.value("msmq_token_remaining_seconds", token="token desk"), 7)
+        self.assertIn("token desk expires in 7 s", self.overview())
         self.remaining = -60.0
         self.clock.advance(FRESH)
         self.assertEqual(self.value("msmq_certificate_remaining_seconds", endpoint="listen.web"), -60)
@@ -311,7 +315,9 @@ class ExpositionTests(WebTestCase):
 
     def server_configuration(self) -> ServerConfiguration:
         """That of a server with a certificate."""
-        return Certified(lambda: 60.0)
+        return Certified(
+            lambda: 60.0, lambda: [TokenExpiry(token="token desk", not_after=0.0, remaining=9.0)]
+        )
 
     def test_the_table_is_what_is_exported(self) -> None:
         """Each name of the table is exported with its labels, and nothing else of msmq is."""
