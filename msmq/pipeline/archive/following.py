@@ -7,6 +7,7 @@ from collections.abc import Callable
 from msmq.interfaces.storage import StorageError
 from msmq.pipeline.archive.archiver import ArchiveProgress, Archiver
 from msmq.pipeline.files.errors import FileUnwritable
+from msmq.storage.readers import StoreMoved
 
 
 def follow(
@@ -23,11 +24,15 @@ def follow(
     @param report: called with each pass that has archived rows or found gaps.
     @param complain: called with a reason why nothing is archived, and when it is over.
     @raise FilesError: the archive is damaged, or not that of the store.
+    @raise StoreMoved: the content of the store was migrated to another one.
     """
     problem = ""
     while True:
         try:
             progress = archiver.run()
+        except StoreMoved:
+            # Another store has to be opened.
+            raise
         except (FileUnwritable, StorageError) as error:
             if str(error) != problem:
                 problem = str(error)

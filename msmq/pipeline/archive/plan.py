@@ -31,7 +31,7 @@ from msmq.pipeline.reading.slices import LEVEL, ReadSlice, RowSpan, cut, with_pl
 from msmq.pipeline.reading.stores import check_ends, cuts_of
 from msmq.pipeline.reading.streams import Topic, logged_topics, offsets_of, subscribed, topics_of
 from msmq.pipeline.rows import EVENTS_TOPIC
-from msmq.storage.readers import StoreReader, has_store
+from msmq.storage.readers import StoreMoved, StoreReader, has_store, open_looked_up
 from msmq.wire.guid import NULL_GUID
 
 if TYPE_CHECKING:
@@ -100,7 +100,8 @@ def plan_archive(options: ReadOptions, wanted: RowSelection, stream: str) -> lis
     planner = _Planner(archive, options, wanted, stream)
     if location is None:
         return planner.plan(None)
-    store = open_store(location)
+    # The path in the archive may be that of a store whose content was migrated since.
+    store = open_store(location) if options.store else open_looked_up(Path(location))
     try:
         if stream == "log":
             # What is archived is most of a store that is read often.
@@ -112,6 +113,8 @@ def plan_archive(options: ReadOptions, wanted: RowSelection, stream: str) -> lis
                 f" {found or '(none)'}; set the option store to the store of {owner}"
             )
         return planner.plan(store)
+    except StoreMoved as error:
+        raise ReadingError(f"{error}: set the option store to it") from None
     finally:
         store.close()
 

@@ -6,9 +6,18 @@ from pathlib import Path
 
 from msmq.interfaces.storage import StorageError
 from msmq.persistence.migration_mark import MARK, MigrationMark, MigrationRole, read_mark
-from msmq.storage.readers.shape import RowDamaged, RowPage, StoreReader
+from msmq.storage.readers.shape import RowDamaged, RowPage, StoreMoved, StoreReader
 
-__all__ = ["RowDamaged", "RowPage", "StoreReader", "has_store", "open_reader", "store_in_use"]
+__all__ = [
+    "RowDamaged",
+    "RowPage",
+    "StoreMoved",
+    "StoreReader",
+    "has_store",
+    "open_looked_up",
+    "open_reader",
+    "store_in_use",
+]
 
 STORE_FILE = "msmq.sqlite"
 """The file of the store in a data directory."""
@@ -43,7 +52,17 @@ def open_reader(location: str) -> StoreReader:
             f"{path}: there is no store in this directory; one that is elsewhere is named by its file, its"
             " directory, or postgresql://..."
         )
-    return _open_sqlite(found) if found.name == STORE_FILE else _open_log(found, is_looked_up=True)
+    return open_looked_up(found)
+
+
+def open_looked_up(path: Path) -> StoreReader:
+    """Open the store at a path that no user has named; it is refused if it was moved to another one.
+
+    @raise StorageError: there is no store, or it is damaged or of another version.
+    """
+    if is_log(path):
+        return _open_log(path, is_looked_up=True)
+    return open_reader(str(path)) if path.is_dir() else _open_sqlite(path, is_looked_up=True)
 
 
 # A worker of Spark opens one store, and starts often: only what reads that kind is imported.
@@ -53,10 +72,10 @@ def _open_log(path: Path, *, is_looked_up: bool = False) -> StoreReader:
     return LogStoreReader(path, is_looked_up=is_looked_up)
 
 
-def _open_sqlite(path: Path) -> StoreReader:
+def _open_sqlite(path: Path, *, is_looked_up: bool = False) -> StoreReader:
     from msmq.storage.readers.sqlite import SqliteStoreReader
 
-    return SqliteStoreReader(path)
+    return SqliteStoreReader(path, is_looked_up=is_looked_up)
 
 
 def store_in_use(directory: Path) -> Path | None:
@@ -81,7 +100,7 @@ def store_in_use(directory: Path) -> Path | None:
             return stores[0]
         if mark is None or mark.role is not MigrationRole.MOVED:
             return stores[0]
-        raise StorageError(f"{stores[0]}: this store was moved to {mark.other}, which has to be named")
+        raise StoreMoved(f"{stores[0]}: this store was moved to {mark.other}, which has to be named")
     left = []
     for store, other in (stores, stores[::-1]):
         mark = _mark_of(store)

@@ -17,7 +17,7 @@ from zlib import crc32
 
 from msmq.interfaces.storage import StorageError, StoredEvent
 from msmq.persistence.definition import QueueDefinition
-from msmq.persistence.migration_mark import MARK, MigrationRole, read_mark
+from msmq.persistence.migration_mark import MARK
 from msmq.storage.log.core.events import read_event
 from msmq.storage.log.core.format import Malformed
 from msmq.storage.log.core.records import EVENT_ONLY, EVENT_ROW, LOG_ROW, MESSAGE_ROW, OFFSET_MASK
@@ -38,6 +38,7 @@ from msmq.storage.readers.shape import (
     RowPage,
     first_beyond,
     one_page,
+    refuse_moved,
     without_body,
 )
 from msmq.wire.guid import format_guid
@@ -285,22 +286,6 @@ class LogStoreReader:
             self._follower.close()
             self._follower = None
 
-    def _refuse_moved(self, log: Follower) -> None:
-        """Refuse a log that a migration has left.
-
-        @raise StorageError: it is one.
-        """
-        try:
-            mark = read_mark(log.state.values.get(MARK))
-        except ValueError as error:
-            self.close()
-            raise StorageError(f"{self._directory}: {error}") from error
-        if mark is not None and mark.role is MigrationRole.MOVED:
-            self.close()
-            raise StorageError(
-                f"{self._directory}: this store was moved to {mark.other}, which has to be named"
-            )
-
     def _ask(self, ask: Callable[[Follower], _Answer]) -> _Answer:
         """Answer from the current state of the log; repeat if the server has reused a segment meanwhile."""
         try:
@@ -311,8 +296,9 @@ class LogStoreReader:
                         self._follower = Follower(self._directory, self._log_starts)
                     if not self._is_held:
                         self._follower.follow()
-                    if is_new and self._is_looked_up:
-                        self._refuse_moved(self._follower)
+                    # It may be moved while it is kept open.
+                    if self._is_looked_up:
+                        refuse_moved(self.text, self._follower.state.values.get(MARK))
                     return ask(self._follower)
                 except StoreDamaged:
                     self.bytes_read = before

@@ -18,6 +18,7 @@ from msmq.errors import RemoteProtocolError
 from msmq.interfaces.storage import StorageError, StoredEvent
 from msmq.persistence.changes import AppendEvent
 from msmq.persistence.definition import QueueDefinition
+from msmq.persistence.migration_mark import MigrationRole, read_mark
 from msmq.storage.checksums import entry_checksum
 from msmq.storage.records import lookup_id_of
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -104,6 +105,10 @@ class RowDamaged(PacketDamage):
 
     def __reduce__(self) -> tuple[type[RowDamaged], tuple[str, int]]:
         return type(self), (str(self), self.number)
+
+
+class StoreMoved(StorageError):
+    """The whole content of a store was migrated to another one, which has to be opened instead."""
 
 
 class MomentGone(StorageError):
@@ -326,6 +331,22 @@ def other_version(where: object, version: int, ours: int) -> StorageError:
     return StorageError(
         f"{where}: written by {which} version of msmq (schema {version}, this one knows {ours})"
     )
+
+
+def refuse_moved(store: str, value: bytes | None) -> None:
+    """Refuse a store that a migration has left.
+
+    @param store: its name, for people.
+    @param value: its state value C{MARK}.
+    @raise StoreMoved: it is one.
+    @raise StorageError: the mark cannot be read.
+    """
+    try:
+        mark = read_mark(value)
+    except ValueError as error:
+        raise StorageError(f"{store}: {error}") from error
+    if mark is not None and mark.role is MigrationRole.MOVED:
+        raise StoreMoved(f"{store}: this store was moved to {mark.other}, which has to be named")
 
 
 def without_body(head: bytes, size: int) -> bytes | None:

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from msmq.interfaces.storage import StorageError, StoredEvent
 from msmq.persistence.definition import QueueDefinition
+from msmq.persistence.migration_mark import MARK
 from msmq.storage.readers.shape import (
     HEAD,
     LARGE,
@@ -29,6 +30,7 @@ from msmq.storage.readers.shape import (
     first_beyond,
     one_page,
     other_version,
+    refuse_moved,
     stored,
     within,
     without_body,
@@ -47,10 +49,13 @@ class SqliteStoreReader:
     """See L{StoreReader<msmq.storage.readers.shape.StoreReader>}.
 
     @param path: the file.
+    @param is_looked_up: it was found in a data directory, and not named: if its content was moved to another
+        store, that one is meant, and L{identifier} is refused.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, is_looked_up: bool = False) -> None:
         self.text = str(path)
+        self._is_looked_up = is_looked_up
         self.bytes_read = 0
         self._path = path
         self._connection: sqlite3.Connection | None = None
@@ -58,8 +63,8 @@ class SqliteStoreReader:
         self._file: tuple[int, int] | None = None
         self._is_held = False
 
-    def __reduce__(self) -> tuple[type[SqliteStoreReader], tuple[Path]]:
-        return SqliteStoreReader, (self._path,)
+    def __reduce__(self) -> tuple[type[SqliteStoreReader], tuple[Path, bool]]:
+        return SqliteStoreReader, (self._path, self._is_looked_up)
 
     def hold(self) -> None:
         """See L{StoreReader.hold<msmq.storage.readers.shape.StoreReader.hold>}.
@@ -79,8 +84,14 @@ class SqliteStoreReader:
     def identifier(self) -> str:
         """See L{StoreReader.identifier<msmq.storage.readers.shape.StoreReader.identifier>}."""
         with self._reading() as connection:
-            found = connection.execute("SELECT value FROM state WHERE name = 'queue_manager'").fetchone()
-        return "" if found is None else format_guid(UUID(bytes=found[0]))
+            found = dict(
+                connection.execute(
+                    "SELECT name, value FROM state WHERE name IN ('queue_manager', ?)", (MARK,)
+                ).fetchall()
+            )
+            if self._is_looked_up:
+                refuse_moved(self.text, found.get(MARK))
+        return format_guid(UUID(bytes=found["queue_manager"])) if "queue_manager" in found else ""
 
     def queues(self) -> list[QueueDefinition]:
         """See L{StoreReader.queues<msmq.storage.readers.shape.StoreReader.queues>}."""
