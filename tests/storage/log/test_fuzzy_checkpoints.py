@@ -221,11 +221,11 @@ class SkippedRowsTests(SynchronousTestCase):
 class _ObservedReads(LocalSystem):
     """The system, with the bytes that were read, and what happens before a read of the body.
 
-    @ivar size: in bytes.
+    @ivar bytes_read: how many.
     """
 
     def __init__(self, before: Callable[[], object] = lambda: None) -> None:
-        self.size = 0
+        self.bytes_read = 0
         self._before = before
 
     def read(self, descriptor: int, size: int, offset: int) -> bytes:
@@ -233,7 +233,7 @@ class _ObservedReads(LocalSystem):
         if offset > BODY:
             self._before()
         found = super().read(descriptor, size, offset)
-        self.size += len(found)
+        self.bytes_read += len(found)
         return found
 
 
@@ -280,7 +280,7 @@ class SkippedTablesTests(SynchronousTestCase):
         self.assertEqual(first.chunk(first.after(self.ENTRIES - 10), 99).count(bytes(4) + b"\x05"), 10)
         # The end of a log is known also if all of it is skipped.
         self.assertEqual(second.sequence(len(second) - 1), 2 * self.ENTRIES)
-        self.assertLess(system.size, self.size // 10)
+        self.assertLess(system.bytes_read, self.size // 10)
 
     def test_overwritten_meanwhile(self) -> None:
         """What a server has overwritten during the read is not taken, though each table is intact."""
