@@ -103,14 +103,18 @@ def _union(
         if has_condition:
             table = table.where(_condition(parts, wanted)).select(*wanted.names)
         tables.append(table)
-    tables.append(_newest(spark, options, wanted, rest))
+    if (newest := _newest(spark, options, wanted, rest)) is not None:
+        tables.append(newest)
+    if not tables:
+        # It has as many partitions as there are cores, so it is no part of other tables.
+        return spark.createDataFrame([], _schema(options.stream, wanted.names))
     return reduce(DataFrame.unionAll, tables)
 
 
 def _newest(
     spark: SparkSession, options: ReadOptions, wanted: RowSelection, parts: Sequence[ArchiveSlice]
-) -> DataFrame:
-    """The rows that are not in Parquet."""
+) -> DataFrame | None:
+    """The rows that are not in Parquet; C{None} if there are none."""
     from datetime import UTC, datetime
 
     import pyarrow
@@ -143,7 +147,7 @@ def _newest(
                 if size > EAGER_BYTES:
                     return source.option("archivePlan", write_plan(parts)).load()
         if not held:
-            return spark.createDataFrame([], schema)
+            return None
         return spark.createDataFrame(pyarrow.Table.from_batches(held), schema)
     return source.option("archivePlan", write_plan(parts)).load()
 

@@ -47,6 +47,17 @@ class SparkTests(ReadingTestCase):
         self.patch(archive_in_spark, "EAGER_ROWS", 0)
         self.assertEqual([*range(18, 29)], self.both(startingTimestamp=since))
 
+    def test_nothing_new(self) -> None:
+        """Without rows that are not in Parquet a query reads files alone."""
+        self.update()
+        self.compact()
+        table = read_archive(self.spark, self.path, columns=COLUMNS)
+        self.assertEqual([*range(1, 29)], self.both())
+        self.assertEqual([], self.both(startingTimestamp=str(round((ARRIVED + 1000) * 1000))))
+        files = [file for each in self.archive.streams() if each.stream == "log" for file in each.files]
+        self.assertLessEqual(table.rdd.getNumPartitions(), len(files))
+        self.assertNotIn("ExistingRDD", table._jdf.queryExecution().executedPlan().toString())
+
     def test_microseconds(self) -> None:
         """The rest of the store is selected by the same time as the archive, to the microsecond."""
         moments = [ARRIVED + 60.0004, ARRIVED + 60.0008]
