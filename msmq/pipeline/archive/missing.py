@@ -49,6 +49,14 @@ class MissingEntries:
         """How many numbers were trimmed or damaged."""
         return sum(last - first + 1 for first, last in self.trimmed) + len(self.damaged) + self.earlier[1]
 
+    def may_have(self, begin: int, end: int) -> bool:
+        """Whether a number from C{begin} to before C{end} may be missing; of dropped ones it is not known."""
+        return (
+            self.earlier[0] > 0
+            or any(first < end and last >= begin for first, last in self.trimmed)
+            or any(begin <= number < end for number in self.damaged)
+        )
+
     def trim(self, first: int, last: int) -> str:
         """Note a range as trimmed, and return the line about it."""
         self.trimmed.append((first, last))

@@ -167,11 +167,22 @@ class ArchiveScan:
         for batch in self._archived(part, is_unread):
             left -= batch.num_rows
             yield batch
-        if left > 0 and self.options.fail_on_data_loss:
+        if left > 0 and self.options.fail_on_data_loss and not self._were_removed(part, span):
             raise DataLost(
                 f"{left} entries of {span.topic} between the offsets {span.begin} and {span.end} were trimmed"
                 " before they were archived or read (failOnDataLoss is true)"
             )
+
+    def _were_removed(self, part: ArchiveSlice, span: RowSpan) -> bool:
+        """Whether entries that are in neither were archived since, and then erased or removed by age."""
+        now = self.archive.load(part.manifest)
+        return (
+            now is not None
+            and now.begun <= span.begin
+            and span.end <= now.next
+            and now.erased + now.expired > 0
+            and not now.missing.may_have(span.begin, span.end)
+        )
 
     def _messages(
         self, store: StoreReader, part: ArchiveSlice, span: RowSpan

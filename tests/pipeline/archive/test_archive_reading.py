@@ -43,6 +43,16 @@ def unplaced(spans: Sequence[RowSpan]) -> tuple[RowSpan, ...]:
     return tuple(attrs.evolve(span, places=b"") for span in spans)
 
 
+def without_places(parts: Sequence[ArchiveSlice]) -> list[ArchiveSlice]:
+    """A plan without places, since the bytes of trimmed entries are there until their space is reused."""
+    return [
+        part
+        if part.tail is None
+        else attrs.evolve(part, tail=attrs.evolve(part.tail, spans=unplaced(part.tail.spans)))
+        for part in parts
+    ]
+
+
 class ReadingTestCase(ArchiveTestCase):
     """An archive with Parquet and Arrow, and a store that has more."""
 
@@ -284,16 +294,7 @@ class MeanwhileTests(ReadingTestCase):
         """Or it is an error that names the entries."""
         self.grow()
         scan, parts = self.plan()
-        # Without their places, since the bytes of trimmed entries are there until their space is reused.
-        planned = (
-            scan,
-            [
-                part
-                if part.tail is None
-                else attrs.evolve(part, tail=attrs.evolve(part.tail, spans=unplaced(part.tail.spans)))
-                for part in parts
-            ],
-        )
+        planned = scan, without_places(parts)
         trim = TrimLog(ORDERS.identifier, before=ARRIVED + 46.5, keep_bytes=None)
         archived = self.data.with_name("copy")
         shutil.copytree(self.directory, archived)
@@ -311,6 +312,20 @@ class MeanwhileTests(ReadingTestCase):
         self.assertIn("the entries 26 to 27 were trimmed before they were archived", str(error))
         found = self.offsets(self.read(failOnDataLoss="false"))
         self.assertEqual([*range(1, 26), 28], found)
+
+    def test_what_is_archived_and_erased_meanwhile(self) -> None:
+        """The read goes on with the rows that are left; what was trimmed and not archived is an error."""
+        self.grow()
+        scan, parts = self.plan()
+        planned = scan, without_places(parts)
+        self.update()
+        erase(self.archive, parse_condition("label = 'message 46'"), self.now)
+        self.write(TrimLog(ORDERS.identifier, before=ARRIVED + 47.5, keep_bytes=None))
+        self.assertEqual([*range(1, 27), 28], self.offsets(self.finish(*planned)))
+        [manifest] = [each for each in self.archive.streams() if each.stream == "log"]
+        manifest.missing.trim(27, 27)
+        self.archive.store(manifest)
+        self.assertRaises(DataLost, self.finish, *planned)
 
     def test_a_message_that_leaves_its_queue_is_read_if_it_was_archived(self) -> None:
         """And a message that arrives after the plan is not read."""
