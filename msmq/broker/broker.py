@@ -164,7 +164,10 @@ class Broker(Service):
         return (message.queue, view.source_queue_manager) if view.is_transactional else message.queue
 
     async def session_opened(self, session: ISession) -> None:
-        """A session with a peer has begun. An error closes it."""
+        """A session with a peer has begun. An error closes it.
+
+        It has to end, since L{session_closed} waits for it; a stop of the broker cancels it after 5 seconds.
+        """
 
     async def session_closed(self, session: ISession, reason: CloseReason) -> None:
         """A session has ended; called after L{session_opened} of the session has ended."""
@@ -274,7 +277,7 @@ class Broker(Service):
             raise SystemExit(1)
 
     def stopService(self) -> Deferred[None]:
-        """Let the messages in process finish, 5 seconds at most, and stop.
+        """Let the messages in process and the coroutines for sessions finish, 5 seconds at most, and stop.
 
         Each caller gets a separate Deferred, and cancelling it ends the wait alone, not the stop.
 

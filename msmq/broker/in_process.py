@@ -11,12 +11,15 @@ from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
 
 GRACE: Final = 5.0
-"""Seconds that messages in process have to finish when the broker stops; then they are cancelled."""
+"""Seconds that messages in process, and coroutines for sessions, have to finish when the broker stops; then
+they are cancelled.
+"""
 
 
 @attrs.define(eq=False)
 class Processing:
-    """One message in process, from the call of its coroutine until its outcome is stored.
+    """One message in process, from the call of its coroutine until its outcome is stored, or one coroutine
+    for a session.
 
     @ivar running: the coroutine of the broker that runs for it, if any.
     @ivar has_asked: the coroutine has asked the broker to stop, and may wait for the others.
@@ -32,7 +35,7 @@ _CURRENT: ContextVar[Processing | None] = ContextVar("msmq_broker_processing", d
 
 
 class MessagesInProcess:
-    """The messages in process.
+    """The messages in process, or the coroutines for sessions that run.
 
     A stop cannot wait for a coroutine that waits for this stop.  So such a coroutine waits for the end of the
     other messages in process alone, L{others_ended}, and the stop waits for its message as the last.

@@ -7,12 +7,13 @@ from functools import partial
 from typing import Any, ClassVar, Final, Protocol
 from uuid import UUID
 
-from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.defer import CancelledError, Deferred, DeferredLock, gatherResults
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
 
 from msmq.broker.arguments import DeclaredQueue
+from msmq.broker.in_process import MessagesInProcess
 from msmq.broker.processor import Handler, MessageProcessor
 from msmq.broker.sessions import BrokerSession
 from msmq.errors import MsmqError
@@ -103,6 +104,8 @@ class BrokerProgram:
         self._held: dict[Deferred[bool], float] = {}
         self._recheck: IDelayedCall | None = None
         self._events: dict[ISession, Deferred[None]] = {}
+        # The coroutines for sessions, which end with the broker as messages in process do.
+        self._hooks = MessagesInProcess(reactor)
         self._is_paused = False
         self.manager: QueueManagerService | None = None
         self.session_protocol: MakeSession = partial(BrokerSession, intake=self)
@@ -118,6 +121,7 @@ class BrokerProgram:
         self.manager = manager
         self._known.clear()
         self._found.clear()
+        self._hooks = MessagesInProcess(self._reactor)
         self._processor = MessageProcessor(
             manager, self._broker, self._concurrency, self._reactor, self._clock, self._finished
         )
@@ -152,12 +156,18 @@ class BrokerProgram:
         if self._processor is not None:
             processor, self._processor = self._processor, None
             self._ending = processor
-            await processor.stop()
+            await gatherResults(
+                [Deferred.fromCoroutine(processor.stop()), Deferred.fromCoroutine(self._end_hooks())]
+            )
             self._ending = None
         self._release_held()
 
+    async def _end_hooks(self) -> None:
+        if not await self._hooks.stop():
+            self.log.warn("coroutines of the broker for sessions do not end; the broker stops without them")
+
     def end(self) -> Deferred[None]:
-        """Finish the messages in process, and end."""
+        """Finish the messages in process and the coroutines for sessions, and end."""
         return Deferred.fromCoroutine(self._end())
 
     # Called by the broker
@@ -170,7 +180,9 @@ class BrokerProgram:
     def others_ended(self) -> Deferred[None] | None:
         """See L{MessagesInProcess.others_ended<msmq.broker.in_process.MessagesInProcess.others_ended>}."""
         processor = self._processor or self._ending
-        return None if processor is None else processor.others_ended()
+        if processor is None:
+            return None
+        return processor.others_ended() or self._hooks.others_ended()
 
     def pause(self) -> None:
         """Process no further messages; they are accepted and stored."""
@@ -352,19 +364,25 @@ class BrokerProgram:
 
     def _follow(self, session: ISession, hook: Callable[..., Any], *args: object, closes: bool) -> None:
         """Run a coroutine for a session, after the one before."""
-        before = self._events.get(session)
+        before, hooks = self._events.get(session), self._hooks
 
         async def run() -> None:
-            if before is not None:
-                await before
+            processing = hooks.begin()
             try:
-                running = call_slow_hook(hook, *args)
-                if running is not None:
-                    await running
-            except Exception:
+                if before is not None:
+                    await before
+                processing.running = call_slow_hook(hook, *args)
+                if processing.running is not None:
+                    await processing.running
+            except Exception as error:
+                if isinstance(error, CancelledError) and not self.is_prepared:
+                    # The broker has stopped.
+                    return
                 self.log.failure("a coroutine of the broker for a session failed")
                 if closes:
                     session.close(CloseReason.INTERNAL_ERROR)
+            finally:
+                hooks.end(processing)
 
         following = self._events[session] = Deferred.fromCoroutine(run())
         following.addBoth(self._followed, session, following)

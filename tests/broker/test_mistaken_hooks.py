@@ -95,6 +95,69 @@ class MistakenHooksTests(BrokerTestCase):
         (error,) = self.flushLoggedErrors(HookError)
         self.assertIn("Mistaken.session_opened returned a bool", str(error.value))
 
+    def test_a_session_hook_that_does_not_end(self) -> None:
+        """A stop cancels it after 5 seconds, without an error, as it does messages in process."""
+
+        class Endless(Scripted):
+            async def session_opened(self, session: ISession) -> None:
+                try:
+                    await Deferred()
+                finally:
+                    self.events.append("cancelled")
+
+        self.run_broker(Endless)
+        self.sent(b"1")
+        # What would be called after it is, when it has ended.
+        self.network.cut("127.0.0.2", "127.0.0.3")
+        self.clock.advance(1)
+        assert self.beta.program is not None
+        ended = self.beta.program.end()
+        self.clock.advance(4)
+        self.assertNoResult(ended)
+        self.assertEqual(self.broker.events, [])
+        self.clock.advance(1)
+        self.successResultOf(ended)
+        self.assertEqual(self.broker.events, ["cancelled", "127.0.0.2 closed, CONNECTION_LOST"])
+
+    def test_a_session_hook_that_ends_in_time(self) -> None:
+        """A stop waits for it."""
+        gate: Deferred[None] = Deferred()
+
+        class Slow(Scripted):
+            async def session_opened(self, session: ISession) -> None:
+                await gate
+                self.events.append("opened")
+
+        self.run_broker(Slow)
+        self.sent(b"1")
+        assert self.beta.program is not None
+        ended = self.beta.program.end()
+        self.assertNoResult(ended)
+        gate.callback(None)
+        self.successResultOf(ended)
+        self.assertEqual(self.broker.events, ["opened"])
+
+    def test_a_session_hook_that_waits_for_the_stop(self) -> None:
+        """It gets the end of the others, as a message that stops its broker does."""
+
+        class Stopping(Scripted):
+            async def session_opened(self, session: ISession) -> None:
+                await gate
+                others = program.others_ended()
+                assert others is not None
+                await others
+                self.events.append("stopped")
+
+        gate: Deferred[None] = Deferred()
+        self.run_broker(Stopping)
+        assert self.beta.program is not None
+        program = self.beta.program
+        self.sent(b"1")
+        ended = program.end()
+        gate.callback(None)
+        self.successResultOf(ended)
+        self.assertEqual(self.broker.events, ["stopped"])
+
 
 class HostedTests(SynchronousTestCase):
     """A broker in a server that it has not started, as that of C{twistd msmq --broker}."""
