@@ -248,6 +248,8 @@ class OutgoingStream(Generic[M]):
             for message in messages:
                 early.removed(message)
         self._leaving.difference_update(messages)
+        if self._is_disputed and self._active is not None and self.is_empty:
+            self._shared.disputed.discard(self._active)
         self._rest()
 
     # Sending
@@ -318,7 +320,7 @@ class OutgoingStream(Generic[M]):
                 self._is_barred = True
                 return None
             self._activate(sequence)
-        elif self._is_disputed:
+        if self._is_disputed:
             self._is_barred = True
             return None
         is_restored = bool(self._restored) and message in self._restored
@@ -361,9 +363,11 @@ class OutgoingStream(Generic[M]):
         by_sequence = self._shared.by_sequence
         if self._active is not None:
             by_sequence.pop(self._active, None)
+            self._shared.disputed.discard(self._active)
         self._active = sequence
         self._acknowledged = self._highest = self._claimed = 0
-        self.is_moved = self._is_disputed = self._was_disputed = False
+        self.is_moved = False
+        self._is_disputed = self._was_disputed = sequence in self._shared.disputed
         self._flying.clear()
         by_sequence[sequence] = self
         self._shared.former.discard(self)
@@ -386,6 +390,7 @@ class OutgoingStream(Generic[M]):
                 return AckOutcome()
             # A receiver that has a number that was not sent never acknowledges less: that was wrong.
             self._is_disputed = self._is_barred = False
+            self._shared.disputed.discard(self._active)
         if number > self._highest and self._shared.identifiers.is_ours(self._active):
             self._shared.ignored["acknowledges messages that were not sent"] += 1
             return AckOutcome()
@@ -400,7 +405,7 @@ class OutgoingStream(Generic[M]):
         If that number was not sent although the sequence began since the start, another process has used the
         numbers: this one was resumed from a snapshot, or a copy of it is running. The receiver drops what is
         sent with them as duplicates. Until it acknowledges a number that was sent, no more messages of the
-        sequence are sent, and new ones get another sequence.
+        sequence are sent, also after a restart, and new ones get another sequence.
 
         @return: the first and the last message that is not acknowledged; C{None} if there is none, if the
             acknowledgement is an ordinary one, and after the first time in a sequence.
@@ -411,6 +416,7 @@ class OutgoingStream(Generic[M]):
             # More may have been sent before the start.
             return None
         self._is_disputed = True
+        self._shared.disputed.add(self._active, number)
         if self._numbering == self._active:
             self._numbering = None
         if self._was_disputed:
@@ -521,6 +527,8 @@ class OutgoingStream(Generic[M]):
         shared.deadlines.clear(self)
         shared.forget_restoring(self)
         shared.former.discard(self)
+        if self._active is not None:
+            shared.disputed.discard(self._active)
         if self._active is not None and shared.by_sequence.get(self._active) is self:
             del shared.by_sequence[self._active]
 

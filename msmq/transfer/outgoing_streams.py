@@ -38,6 +38,7 @@ class OutgoingStreams(Generic[M]):
             resend_timer_table(settings),
         )
         self._shared.early.load(state)
+        self._shared.disputed.load(state)
         self._streams: dict[Hashable, OutgoingStream[M]] = {}
         self._keys: dict[OutgoingStream[M], Hashable] = {}
 
@@ -142,13 +143,20 @@ class OutgoingStreams(Generic[M]):
         return None
 
     def restored(self) -> None:
-        """The streams of all stored messages are restored; early FinalAcks without any are obsolete."""
+        """The streams of all stored messages are restored; without any, early FinalAcks and holds are
+        obsolete.
+        """
         if not self._shared.restoring:
             self._shared.early.clear()
+            self._shared.disputed.clear()
 
     def take_early_changes(self) -> list[StateChange]:
         """The changes of early FinalAcks to store."""
         return self._shared.early.take_changes()
+
+    def take_disputed_changes(self) -> list[StateChange]:
+        """The changes of sequences that are held, or no longer held, to store."""
+        return self._shared.disputed.take_changes()
 
     @property
     def deadline(self) -> float | None:

@@ -9,6 +9,7 @@ import attrs
 
 from msmq.settings import SessionSettings
 from msmq.transfer.deadlines import Deadlines
+from msmq.transfer.disputed_sequences import DisputedSequences
 from msmq.transfer.early_final_acks import EarlyFinalAcks
 from msmq.transfer.sequence_identifiers import SequenceIdentifiers
 
@@ -29,6 +30,7 @@ class StreamContext(Generic[S]):
     @ivar former: the streams whose active sequences were begun before the start.
     @ivar restoring: the streams that have not read all of their stored messages.
     @ivar early: FinalAcks that came before those had.
+    @ivar disputed: the sequences that are held, also over restarts.
     @ivar ignored: acknowledgements without effect, by reason.
     """
 
@@ -41,6 +43,7 @@ class StreamContext(Generic[S]):
     former: set[S] = attrs.field(factory=set)
     restoring: set[S] = attrs.field(factory=set)
     early: EarlyFinalAcks = attrs.field(factory=lambda: EarlyFinalAcks(EARLY_FINAL_ACKS))
+    disputed: DisputedSequences = attrs.field(factory=DisputedSequences)
     ignored: Counter[str] = attrs.field(factory=Counter)
 
     def forget_restoring(self, stream: S) -> None:

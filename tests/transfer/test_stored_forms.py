@@ -22,6 +22,7 @@ from msmq.transfer.deliveries.records import (
     MessageRun,
     write_block,
 )
+from msmq.transfer.disputed_sequences import DisputedSequences
 from msmq.transfer.duplicates import DuplicateHistory
 from msmq.transfer.early_final_acks import EarlyFinalAcks
 from msmq.transfer.incoming_stream import IncomingStream
@@ -124,6 +125,13 @@ class StoredFormTests(SynchronousTestCase):
         early.add(SEQUENCE, 3, 100, RECEIVED)
         value = struct.pack("<BII", 1, 100, RECEIVED)
         self.verify(early.take_changes(), (f"tx/early/{SEQUENCE << 32 | 3}", value))
+
+    def test_disputed_sequences(self) -> None:
+        """The number that the receiver has acknowledged; the sequence is in the name."""
+        disputed = DisputedSequences()
+        disputed.add(SEQUENCE, 5)
+        [change] = disputed.take_changes()
+        self.verify([change], (f"tx/disputed/{SEQUENCE}", struct.pack("<BI", 1, 5)))
 
     def test_awaiting_final_acks(self) -> None:
         """The place of each message, its MessageID, what its sender wants, and its LookupIdentifier."""

@@ -120,7 +120,7 @@ class Sequences:
                     queue.page((PRIORITIES - 1 << 56) - 1, queue.message_count)
                 )
         self._streams.restored()
-        self._stale = self._streams.take_early_changes()
+        self._stale = [*self._streams.take_early_changes(), *self._streams.take_disputed_changes()]
         self._stale += self._awaiting.load(state, model.collection.awaiting.positions)
         self._stale += self._receivers.load(state, self._awaiting)
 
@@ -221,6 +221,7 @@ class Sequences:
             left = list(positions)
             stream.left(left)
             stream.removed(left)
+            self._store_disputed()
             self._timer.set(self._streams.deadline)
             if isinstance(queue, OutgoingQueue):
                 self._listener.outgoing_ready(queue)
@@ -232,6 +233,7 @@ class Sequences:
     def removed(self, queue: OutgoingQueue) -> None:
         """An outgoing queue is deleted."""
         self._streams.remove(queue)
+        self._store_disputed()
 
     # Acknowledgements
 
@@ -295,6 +297,7 @@ class Sequences:
             if is_verified:
                 self._report_disputed(ack, now)
             result = self._streams.order_acknowledged(ack, now, is_verified=is_verified)
+            self._store_disputed()
             if result is not None:
                 outcome = result[1]
                 self._deliveries.ordered(
@@ -359,12 +362,18 @@ class Sequences:
         if stream is None or not isinstance(queue, OutgoingQueue):
             return
         disputed = stream.disputed(ack.tx_sequence_number)
+        self._store_disputed()
         if disputed is not None:
             source = self._performer.model.identifier
             first, last = ((each.number, MessageIdentifier(source, each.message_id)) for each in disputed)
             self._report(
                 disputed_event(queue.destination, first, last, sequence, ack.tx_sequence_number, now)
             )
+
+    def _store_disputed(self) -> None:
+        """Store the sequences that are held: a restart sends nothing of them either."""
+        if changes := as_changes(self._streams.take_disputed_changes()):
+            self._performer.insist_later(changes, "the hold of messages whose numbers their receiver has")
 
     def _report(self, event: AppendEvent) -> None:
         self.log.warn("messages that a receiver refuses hold up others: {reason}", reason=event.reason)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 import re
+from typing import Any
+from uuid import UUID
 
 from msmq.queues.arriving.message import Message
 from msmq.structures.identifiers import TxSequenceID
 from tests.builders import ALPHA
+from tests.manager.support import FaultyStore
 from tests.nodes.outgoing.senders import TO_GAMMA, SenderTestCase
 from tests.nodes.outgoing.test_redirects import TO_BETA, MovingTestCase
 from tests.nodes.scripted import final_ack, order_ack
-from tests.nodes.support import ADDRESSES
+from tests.nodes.support import ADDRESSES, Node
 
 
 class RestoredSenderTests(MovingTestCase):
@@ -264,3 +267,61 @@ class ResumedSenderTests(SenderTestCase):
         self.assertNotEqual(self.sequence(), sequence)
         self.tell(order_ack(*self.peer.messages[-1].place[:2]))
         self.assertEqual((self.remaining(), len(self.reports())), (0, 1))
+
+    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
+        if name == "ALPHA":
+            kwargs.setdefault("store", FaultyStore())
+        return super().node(name, identifier, **kwargs)
+
+    def held(self) -> int:
+        """How many sequences are stored as held."""
+        assert isinstance(self.alpha.store, FaultyStore)
+        return sum(name.startswith("tx/disputed/") for name in self.alpha.store.names())
+
+    def test_a_restart_before_they_are_copied(self) -> None:
+        """They stay in the queue, and hold up later ones, until an operator has removed them."""
+        self.put(b"1", b"2")
+        self.peer.acknowledge()
+        sequence = self.sequence()
+        self.tell(order_ack(sequence, 5))
+        self.put(b"3")
+        self.assertEqual((self.remaining(), self.held()), (3, 1))
+        self.alpha = self.restart(self.alpha)
+        self.put(b"4")
+        self.clock.advance(100)
+        for number in (5, 6):
+            self.tell(order_ack(sequence, number))
+        self.assertEqual((self.peer.bodies, self.remaining(), self.held()), ([], 4, 1))
+        service = self.alpha.service
+        page = self.run_to_end(service.inspection.browse(TO_GAMMA))
+        found = [each.lookup_id for each in page.messages][:2]
+        self.run_to_end(service.message_administration.remove(TO_GAMMA, found))
+        self.clock.advance(60)
+        self.assertEqual(self.peer.bodies, [b"3"])
+        for _ in range(2):
+            self.tell(order_ack(*self.peer.messages[-1].place[:2]))
+        self.assertEqual((self.peer.bodies, self.remaining(), self.held()), ([b"3", b"4"], 0, 0))
+
+    def test_a_hold_that_was_wrong(self) -> None:
+        """The receiver acknowledges a number that was sent: nothing is held, also after a restart."""
+        self.put(b"1", b"2")
+        self.peer.acknowledge()
+        sequence = self.sequence()
+        self.tell(order_ack(sequence, 5))
+        self.assertEqual(self.held(), 1)
+        self.tell(order_ack(sequence, 1))
+        self.assertEqual((self.remaining(), self.held()), (1, 0))
+        self.alpha = self.restart(self.alpha)
+        self.clock.advance(10)
+        self.assertEqual(self.peer.bodies, [b"2"])
+
+    def test_a_queue_that_is_emptied(self) -> None:
+        """Nothing of the hold remains."""
+        self.put(b"1", b"2")
+        self.peer.acknowledge()
+        self.tell(order_ack(self.sequence(), 5))
+        for session in self.alpha.service.inspection.sessions():
+            self.alpha.service.close_session(session.identifier)
+        self.assertEqual((self.remaining(), self.held()), (2, 1))
+        self.run_to_end(self.alpha.service.purge_outgoing(TO_GAMMA))
+        self.assertEqual((self.remaining(), self.held()), (0, 0))
