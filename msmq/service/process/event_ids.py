@@ -293,6 +293,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "queue {queue} of a broker was deleted; it is looked for every {seconds} s": 6012,
     "{owner} could not stop": 6013,
     "{broker} stops, since another server is active: {error}": 6014,
+    "coroutines of the broker for sessions do not end; the broker stops without them": 6015,
     "the capture has ended: {reason}": 6101,
     "the listener of a relay failed": 6102,
     "a recording proxy could not stop": 6103,
