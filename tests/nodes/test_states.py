@@ -221,6 +221,23 @@ class OfflineTests(DurableNodesTestCase):
         self.clock.advance(10)
         self.assertEqual(self.bodies(self.beta, self.path), [b"1"])
 
+    def test_online_again_during_a_long_wait(self) -> None:
+        """The wait ends, and offline no next attempt is reported."""
+        service = self.alpha.service
+        self.beta.deaf()
+        self.send(self.alpha, TO_BETA, b"1")
+        self.clock.advance(260)
+        [queue] = service.inspection.outgoing()
+        assert queue.next_attempt is not None
+        self.assertGreater(queue.next_attempt, self.clock.now().wall + 50)
+        self.beta.listen()
+        service.take_offline()
+        self.assertIsNone(service.inspection.outgoing()[0].next_attempt)
+        self.clock.advance(1)
+        service.bring_online()
+        self.clock.advance(1)
+        self.assertEqual(self.bodies(self.beta, self.path), [b"1"])
+
     def test_local_work_goes_on(self) -> None:
         """Queues are made, filled and read offline."""
         self.beta.service.take_offline()

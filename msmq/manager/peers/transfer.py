@@ -113,11 +113,15 @@ class MessageTransfer:
     def bring_online(self) -> None:
         """Bring Online: accept and dial sessions, and send pending messages. [MS-MQDMPR] 3.1.4.13.
 
+        What waits for its next attempt from the time before is dialled at once.
         A hardened queue manager transfers nothing over sessions.
         """
         model = self._performer.model
         if not model.is_hardened:
             self._sessions.bring_online()
+            for hop in self.hops:
+                if hop.connector is not None and hop.is_waited_for():
+                    hop.connector.retry_now()
         for queue in list(model.outgoing_queues()):
             self.ready(queue)
 
@@ -190,9 +194,9 @@ class MessageTransfer:
 
     def next_attempt(self, queue: OutgoingQueue) -> float | None:
         """When the next hop of a queue is dialled again, in seconds since 1970-01-01 UTC; C{None} unless a
-        retry is pending.
+        retry is pending, and offline.
         """
-        hop = self.hops.find(queue)
+        hop = None if self._sessions.is_offline else self.hops.find(queue)
         if hop is None or hop.connector is None or (due := hop.connector.next_attempt) is None:
             return None
         now = self._performer.clock.now()
