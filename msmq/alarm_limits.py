@@ -44,3 +44,6 @@ TOKEN_EXPIRES_SOON: Final = 14 * 86400.0
 
 UNREACHED: Final = frozenset({"WAITING", "NEED VALIDATION"})
 """States of an outgoing queue whose next hop is not reached or not known."""
+
+FORWARDS_NOTHING: Final = frozenset({"waiting", "blocked", "stopped"})
+"""Conditions of a route to another broker that forwards nothing, although no operator has paused it."""

@@ -19,6 +19,7 @@ from msmq.control.authentication.token_file import TokenExpiry
 from msmq.control.client import locations
 from msmq.control.client.client import ControlClient
 from msmq.control.server.factory import make_site
+from msmq.control.server.server_configuration import NoServerConfiguration
 from msmq.interfaces.standby import StandbyState
 from msmq.queues.arriving.message import Message
 from msmq.queues.machine_quota import QuotaKind
@@ -30,6 +31,7 @@ from tests.cli.served import MemoryLocation, ServedCommandTestCase
 from tests.cli.support import CommandTestCase
 from tests.control.support import ORDERS
 from tests.control.test_alarms import Certified
+from tests.control.test_bridges import ROUTE, OneRoute
 
 
 class PerformanceDataTests(ServedCommandTestCase):
@@ -94,6 +96,35 @@ class CertificateTests(ServedCommandTestCase):
             (0.0, 1, f"token desk expired {at}"),
         ):
             self.tokens = [TokenExpiry(token="token desk", not_after=1_800_000_000.0, remaining=left)]
+            ended = self.msmq("check")
+            self.assertEqual(ended.status, status, ended.output)
+            self.assertIn(text, ended.output)
+
+
+class RouteTests(ServedCommandTestCase):
+    """A route to another broker."""
+
+    def test_conditions(self) -> None:
+        """One that forwards nothing is a warning with its reason, unless an operator has paused it."""
+        bridge = OneRoute()
+        site = make_site(
+            self.service,
+            configuration=NoServerConfiguration(),
+            members=self.members(),
+            clock=self.clock.reactor,
+            bridges=bridge,
+        )
+        client = ControlClient(MemoryLocation(site, self.clock))
+        self.patch(Settings, "_client_at", lambda settings, place, option: client)
+        for condition, reason, status, text in (
+            ("running", "", 0, "MSMQ OK - ALPHA"),
+            ("starting", "", 0, "MSMQ OK - ALPHA"),
+            ("paused", "", 0, "MSMQ OK - ALPHA"),
+            ("blocked", "", 1, "MSMQ WARNING - route out is blocked |"),
+            ("waiting", "refused:\n no login", 1, "MSMQ WARNING - route out is waiting: refused: no login |"),
+            ("stopped", "limit", 1, "MSMQ WARNING - route out is stopped: limit |"),
+        ):
+            bridge.route = attrs.evolve(ROUTE, condition=condition, reason=reason)
             ended = self.msmq("check")
             self.assertEqual(ended.status, status, ended.output)
             self.assertIn(text, ended.output)

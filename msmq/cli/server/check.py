@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 import click
 
-from msmq.alarm_limits import EXPIRES_SOON, TOKEN_EXPIRES_SOON
+from msmq.alarm_limits import EXPIRES_SOON, FORWARDS_NOTHING, TOKEN_EXPIRES_SOON
 from msmq.cli.options import SecondsOption, Settings, common_options, pass_settings
 from msmq.cli.output import OutputError, complain, system_error
 from msmq.cli.quota_use import held_bytes
@@ -233,7 +233,8 @@ def check(
     W,C are the thresholds of WARNING and CRITICAL.  Exit status: 0 OK, 1 WARNING,
     2 CRITICAL, 3 UNKNOWN (wrong usage).  A server that does not answer or accepts no
     messages is CRITICAL, and so are a full quota of all queues, journals or one queue, and
-    an expired TLS certificate of the server.  A token needs the role reader.
+    an expired TLS certificate of the server.  A route to another broker that waits, is
+    blocked or has stopped is a WARNING.  A token needs the role reader.
     """
     found = _Findings()
     quota = _of_quota(quota)
@@ -248,6 +249,7 @@ def check(
             _check_server(found, status, client.quotas(), dead_letters)
             _check_certificates(found, status, certificate_days)
             _check_tokens(found, status)
+            _check_routes(found, client.bridges())
             queues = [client.queue(path) for path in paths] if paths else client.queues()
             for queue in queues:
                 _check_queue(found, queue, messages or _NEVER, age, quota, bool(paths))
@@ -338,6 +340,14 @@ def _check_tokens(found: _Findings, status: dict[str, Any]) -> None:
             found.report(1, f"{what} expired at {each['not_after']}")
         elif remaining < TOKEN_EXPIRES_SOON:
             found.report(1, f"{what} expires in {remaining / _DAY:.0f} day(s), at {each['not_after']}")
+
+
+def _check_routes(found: _Findings, routes: list[dict[str, Any]]) -> None:
+    for route in routes:
+        if route["condition"] in FORWARDS_NOTHING:
+            # A broker may have written it; the result is one line.
+            reason = " ".join(route["reason"].split())
+            found.report(1, f"route {route['name']} is {route['condition']}" + (reason and f": {reason}"))
 
 
 def _check_queue(

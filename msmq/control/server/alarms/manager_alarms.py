@@ -14,6 +14,7 @@ from msmq.alarm_limits import (
     EXPIRES_SOON,
     FAILURE_COUNTS,
     FEWEST_COMMITS,
+    FORWARDS_NOTHING,
     LITTLE_SPACE,
     NEARLY_FULL,
     OLD,
@@ -324,7 +325,7 @@ def _of_quotas(status: ManagerStatus) -> Iterator[ManagerAlarm]:
 
 def _of_routes(routes: Sequence[BridgeRouteSummary]) -> Iterator[ManagerAlarm]:
     for route in routes:
-        if route.condition not in ("waiting", "blocked", "stopped"):
+        if route.condition not in FORWARDS_NOTHING:
             continue
         reason = f": {route.reason}" if route.reason else ""
         actions = {
