@@ -65,7 +65,7 @@ class Broker(Service):
 
     @param queues: the names of the queues, as C{["orders"]}, or with properties, as C{{"orders":
         {"transactional": True}}}; they are created if they do not exist. C{None} for every private queue: a
-        queue is created, transactional or not, by the first message for it, 1,000 at most.
+        queue is created, transactional or not, by the first message for it, while there are fewer than 1,000.
     @param concurrency: how many messages are processed at a time, 1 to 1,000. L{lane} says which are
         processed one after the other.
     @param store: the path of a data directory, or an L{IMessageStore}. C{None} keeps everything in memory,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Hashable, Iterable
+from collections.abc import Callable, Collection, Coroutine, Hashable
 from inspect import isawaitable
 from typing import Any, ClassVar, Final, Protocol
 
@@ -97,7 +97,7 @@ class MessageProcessor:
         self._is_stopped = False
 
     @property
-    def paths(self) -> Iterable[str]:
+    def paths(self) -> Collection[str]:
         """The paths of its queues."""
         return self._queues.keys()
 

@@ -35,7 +35,10 @@ from msmq.structures.status import MQError, Status
 from msmq.wire.guid import NULL_GUID
 
 ON_DEMAND: Final = 1000
-"""Limit on queues that are created because a message is for them."""
+"""Queues of a broker from which on none is created because a message is for it.
+
+It counts those of former starts too, which peers may have caused.
+"""
 
 RECHECK_INTERVAL: Final = 5.0
 """Seconds between checks of the waiting messages while sessions wait: some expire, or are purged."""
@@ -95,7 +98,6 @@ class BrokerProgram:
         self._processor: MessageProcessor | None = None
         # The one that waits for the messages in process, if any.
         self._ending: MessageProcessor | None = None
-        self._created = 0
         self._creating = DeferredLock()
         # Queues of messages that have arrived, by their identifiers.
         self._known: set[UUID] = set()
@@ -236,7 +238,7 @@ class BrokerProgram:
         if self._declared is not None or self.manager is None or self._processor is None:
             return {}
         missing: dict[str, bool] = {}
-        may_create = self._created < ON_DEMAND and self.manager.trusts(address)
+        may_create = len(self._processor.paths) < ON_DEMAND and self.manager.trusts(address)
         model = self.manager.model
         own = (_NULL, model.identifier.bytes_le)
         for message in messages:
@@ -282,13 +284,11 @@ class BrokerProgram:
 
     async def _create_queues(self, missing: Mapping[str, bool]) -> None:
         for path, is_transactional in missing.items():
-            if self.manager is None or self._processor is None or self._created >= ON_DEMAND:
+            if self.manager is None or self._processor is None or len(self._processor.paths) >= ON_DEMAND:
                 return
-            self._created += 1
             try:
                 await self.manager.create_queue(path, transactional=is_transactional)
             except MQError as error:
-                self._created -= 1
                 if error.status is not Status.MQ_ERROR_QUEUE_EXISTS:
                     # The message is refused as one for a queue that does not exist.
                     self.log.warn("a queue was not created for a message: {error}", error=error)

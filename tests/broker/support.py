@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from msmq.broker import program
 from msmq.broker.broker import Broker
 from msmq.broker.outcomes import Outcome, accept
-from msmq.broker.program import ON_DEMAND
 from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.structures.packet.user_message_view import UserMessageView
 from tests.nodes.support import Node, NodesTestCase
@@ -31,7 +31,7 @@ class BrokerMixin(NodesTestCase):
 
     It is paused until the test receives messages, as those of a queue manager wait until then.
 
-    @cvar creates: whether it creates queues for messages; it does not once it has created as many as it may.
+    @cvar creates: whether it creates queues for messages; it does not once it has as many as it may.
     """
 
     creates = True
@@ -46,7 +46,7 @@ class BrokerMixin(NodesTestCase):
         assert node.program is not None, "it has a broker"
         self.addCleanup(node.program.end)
         if not self.creates:
-            node.program._created = ON_DEMAND
+            self.patch(program, "ON_DEMAND", 0)
         return node
 
     def take(self, node: Node, path: str, count: int = 1000) -> list[UserMessageView]:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+from uuid import UUID
+
+from msmq.broker import program
+from msmq.storage.memory import MemoryMessageStore
 from tests.broker.support import BrokerMixin
+from tests.builders import BETA
 from tests.nodes.acknowledgements import test_acknowledgements
 from tests.nodes.arrivals import (
     test_receiver_rules,
@@ -10,6 +16,38 @@ from tests.nodes.arrivals import (
     test_scripted_receiver,
     test_transactional,
 )
+from tests.nodes.support import Node, NodesTestCase
+
+
+class OnDemandTests(BrokerMixin, NodesTestCase):
+    """The limit on queues that messages create."""
+
+    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
+        """A queue manager on a disk."""
+        kwargs.setdefault("store", MemoryMessageStore(durable=True))
+        return super().node(name, identifier, **kwargs)
+
+    def order(self, *names: str) -> list[str]:
+        """Send a message to each of these queues; returns the queues that there are."""
+        for name in names:
+            self.send(self.alpha, f"DIRECT=OS:BETA\\private$\\{name}", name.encode())
+            self.clock.advance(5)
+        return sorted(each.path.rpartition("\\")[2] for each in self.beta.service.inspection.queues())
+
+    def test_limit(self) -> None:
+        """It holds over restarts, and a deleted queue does not count."""
+        self.patch(program, "ON_DEMAND", 2)
+        self.assertEqual(self.order("a", "b", "c", "a"), ["a", "b"])
+        self.successResultOf(self.beta.service.stopService())
+        self.beta.deaf()
+        self.beta = self.node("BETA", BETA, store=self.beta.store)
+        self.beta.start()
+        self.assertEqual(self.order("c", "b"), ["a", "b"])
+        self.assertEqual(self.bodies(self.beta, ".\\private$\\b"), [b"b"])
+        self.run_to_end(self.beta.service.delete_queue(".\\private$\\a"))
+        self.take(self.beta, ".\\private$\\a")
+        self.assertEqual(self.order("c", "d"), ["b", "c"])
+        self.assertEqual(self.bodies(self.beta, ".\\private$\\c"), [b"c"])
 
 
 class BrokerTransferTests(BrokerMixin, test_transactional.TransferTests):
