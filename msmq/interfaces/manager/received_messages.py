@@ -28,7 +28,7 @@ class ReceivedMessage:
     @ivar aborts: AbortCount, the number of aborted transactions that received it.
     @ivar moves: MoveCount, how often it was moved.
     @ivar queue: the path of its queue; empty except in a broker.
-    @ivar attempt: how often a broker has processed it since its process began, this time included.
+    @ivar attempt: how often a broker has processed it since it took it out of its queue, this time included.
     """
 
     view: UserMessageView = attrs.field(repr=False)
