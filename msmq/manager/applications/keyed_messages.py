@@ -125,6 +125,9 @@ class KeyedMessages:
         @param express: the keys of express messages, which are not stored.
         """
         claim.numbers.update(numbers)
+        if not claim.numbers:
+            # Messages without keys: pages without keys would not count for the limit on keys.
+            return []
         claim.page = self.keys.page(claim.numbers, self._clock.now(), express)
         return as_changes(claim.page.changes())
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from twisted.internet.defer import CancelledError, Deferred
 
 from msmq.errors import LocalProtocolError
+from msmq.manager.applications.keyed_messages import KeyedMessages
+from msmq.manager.applications.send_keys import SendKeys
 from msmq.manager.applications.transaction_commits import PART
 from msmq.persistence.state_records import StateChange
 from msmq.queues.arriving.message import Delivery, Message
@@ -106,6 +108,13 @@ class ValuesOfMessagesTests(ManagerTestCase):
             self.failureResultOf(Deferred.fromCoroutine(sending), ValueError)
             self.assertEqual((self.values(), self.count(queue)), ({}, 0))
             self.assertEqual(self.service.inspection.queue(queue).bytes, 0)
+
+    def test_without_keys(self) -> None:
+        """Messages without keys leave nothing among the keys, which has no limit for them."""
+        keyed = KeyedMessages(self.clock, SendKeys())
+        claim = keyed.claim([])
+        self.assertEqual((keyed.changes(claim, {}), claim.page), ([], None))
+        keyed.stored(claim)
 
     def test_caller_that_leaves(self) -> None:
         """A caller that cancels while the disk is at work has stored both."""
