@@ -172,7 +172,9 @@ class IMessageStore(Interface):
 
     Batches are committed in the order of the calls, each atomically; any number may be pending.
     A read sees every batch of an earlier call.
-    Every failure is a L{StorageError}.
+    Every failure is a L{StorageError}; the queue manager counts any other error, a cancellation by the store
+    among them, as one.
+    Cancelling a request ends the wait for it, and does not affect other requests.
     After a temporary failure (a full disk, an unavailable database) the store works again without being
     reopened.
     Not promised: that two queue managers may use one store.
@@ -249,8 +251,11 @@ class IMessageStore(Interface):
         """Finish every pending batch and release all resources; closing again does nothing."""
 
 
-def storage_error(error: Exception) -> StorageError:
-    """Convert any exception to a storage error, since a provider may raise others by mistake."""
+def storage_error(error: BaseException) -> StorageError:
+    """Convert any exception to a storage error, since a provider may raise others by mistake.
+
+    @param error: may be a cancellation, of Twisted or of asyncio.
+    """
     return (
         error
         if isinstance(error, StorageError)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable,
 from typing import ClassVar, Final, Protocol
 from uuid import UUID
 
-from twisted.internet.defer import CancelledError, Deferred, maybeDeferred, succeed
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -23,6 +23,8 @@ from msmq.interfaces.storage import (
     storage_error,
 )
 from msmq.line_limit import LineBudget
+from msmq.manager.atomic_steps import undivided
+from msmq.manager.interruptions import INTERRUPTIONS
 from msmq.manager.new_queues import NewQueues
 from msmq.manager.result_records import without_records
 from msmq.moment import Moment
@@ -132,15 +134,18 @@ class Performer:
         if not self.takes_runs and has_runs(changes):
             changes = list(single_changes(changes))
         changes, created = self._new_queues.begin(changes)
+        # A cancellation by the store is a failure of it; one by the caller is not, and ends only the wait.
+        await undivided(self._commit(changes, created))
+
+    async def _commit(self, changes: Sequence[Change], created: Collection[UUID]) -> None:
         try:
             try:
                 await self.store.commit(changes)
             except StorageFull as full:
                 await self._commit_without_records(changes, full)
-        except CancelledError:
-            raise
-        except Exception as error:
-            # A store may raise other errors by mistake, and nothing may wait without end because of them.
+        except INTERRUPTIONS as error:
+            # A store may raise other errors by mistake, cancellations among them, and nothing may wait
+            # without end because of them.
             failed = storage_error(error)
             self._listener.store_failed(failed)
             is_full = isinstance(failed, StorageFull)
@@ -327,25 +332,30 @@ class Performer:
                 read[position] = position.view
         for queue, wanted in missing.items():
             try:
-                packets = await self.store.read(
-                    queue.definition.identifier, [position.lookup_id for position in wanted]
-                )
+                packets = await undivided(self._read(queue, [position.lookup_id for position in wanted]))
                 views = [UserMessageView(packet) for _, packet in zip(wanted, packets, strict=True)]
             except MessageNotStored as error:
                 # It is removed, so that later messages are found.
                 lost = [one for one in wanted if one.lookup_id == error.lookup_id]
                 self.perform(self.model.lost(lost, is_kept=isinstance(error, DamagedMessageKept)))
                 raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
-            except CancelledError:
-                raise
-            except Exception as error:
-                raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(storage_error(error))) from error
+            except StorageError as error:
+                raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
             for position, view in zip(wanted, views, strict=True):
                 view = position.view or view
                 read[position] = view
                 if position.state is not PositionState.AVAILABLE:
                     position.view = view
         return [read[position] for position in positions]
+
+    async def _read(self, queue: Queue, lookup_ids: Sequence[int]) -> Sequence[bytes]:
+        """Read packets; a cancellation by the store, too, is raised as a L{StorageError}."""
+        try:
+            return await self.store.read(queue.definition.identifier, lookup_ids)
+        except StorageError:
+            raise
+        except INTERRUPTIONS as error:
+            raise storage_error(error) from error
 
     def read(
         self, tag: Hashable, begin: Callable[[], Iterable[Effect]], now: Moment

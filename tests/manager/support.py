@@ -45,9 +45,9 @@ class FaultyStore(MemoryMessageStore):
 
     def __init__(self) -> None:
         super().__init__(durable=True)
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self.is_hit: Callable[[Sequence[Change]], bool] = lambda changes: True
-        self.unreadable: Exception | None = None
+        self.unreadable: BaseException | None = None
         self.is_slow = False
         self.reads = 0
         self._waiting: deque[tuple[Callable[[], Deferred[Any]], Deferred[Any]]] = deque()
@@ -61,7 +61,7 @@ class FaultyStore(MemoryMessageStore):
         """The paths of the queues that it has."""
         return [definition.path for definition in self._contents.snapshot().queues]
 
-    def fail_commit(self, number: int, error: Exception = BROKEN, *, of: type = object) -> None:
+    def fail_commit(self, number: int, error: BaseException = BROKEN, *, of: type = object) -> None:
         """Let one commit fail, the first from now if the number is 1.
 
         @param of: only those count that hold such a change.
@@ -78,7 +78,7 @@ class FaultyStore(MemoryMessageStore):
 
         self.error, self.is_hit = error, is_hit
 
-    def break_down(self, error: Exception = BROKEN) -> None:
+    def break_down(self, error: BaseException = BROKEN) -> None:
         """Let every commit fail."""
         self.error, self.is_hit = error, lambda changes: True
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 from uuid import UUID
 
+from twisted.internet.defer import CancelledError
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 from zope.interface import provider
 
+from msmq.persistence.changes import RemoveMessages
 from msmq.queues.arriving.message import Delivery, Message
-from msmq.structures.status import MQError
+from msmq.structures.status import MQError, Status
 from tests.manager.support import FULL, FaultyStore
 from tests.nodes.support import Node, NodesTestCase
 
@@ -42,6 +45,42 @@ class MistakenStoreTests(NodesTestCase):
             self.stores["BETA"].recover()
             self.clock.advance(120)
             self.assertEqual(self.bodies(self.beta, queue), [b"1", b"2"])
+
+    def test_cancelled_commit_of_arrivals(self) -> None:
+        """A store that cancels one commit fails once: the messages, and all later ones, arrive."""
+        queue = self.queue(self.beta)
+        for number, error in enumerate((CancelledError(), asyncio.CancelledError())):
+            self.stores["BETA"].fail_commit(1, error)
+            self.send(self.alpha, AT_BETA, b"%d" % number, delivery=Delivery.RECOVERABLE)
+            self.clock.advance(120)
+            self.send(self.alpha, AT_BETA, b"later", delivery=Delivery.RECOVERABLE)
+            self.clock.advance(120)
+            self.assertEqual(self.bodies(self.beta, queue), [b"%d" % number, b"later"])
+
+    def test_cancelled_commit_of_removals(self) -> None:
+        """So is the removal of messages that were acknowledged."""
+        queue = self.queue(self.beta)
+        self.stores["ALPHA"].fail_commit(1, CancelledError(), of=RemoveMessages)
+        self.send(self.alpha, AT_BETA, b"1", delivery=Delivery.RECOVERABLE)
+        self.clock.advance(120)
+        self.assertEqual(self.bodies(self.beta, queue), [b"1"])
+        self.assertEqual([one.messages for one in self.alpha.service.inspection.outgoing()], [0])
+
+    def test_cancelled_read(self) -> None:
+        """A read that the store cancels has failed; the reader is not cancelled, and may try again."""
+        orders = self.queue(self.alpha)
+        self.send(self.alpha, orders, b"1", delivery=Delivery.RECOVERABLE)
+        self.successResultOf(self.alpha.service.stopService())
+        self.alpha.deaf()
+        self.alpha = self.node("ALPHA", self.alpha.model.identifier)
+        self.alpha.start()
+        for error in (CancelledError(), asyncio.CancelledError()):
+            self.stores["ALPHA"].unreadable = error
+            reading = self.deferred(self.alpha.service.receive(orders, timeout=0))
+            refused = self.failureResultOf(reading, MQError).value
+            self.assertEqual(refused.status, Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
+        self.stores["ALPHA"].recover()
+        self.assertEqual(self.bodies(self.alpha, orders), [b"1"])
 
     def test_reads(self) -> None:
         """Stored messages that cannot be read are sent when they can be."""

@@ -7,12 +7,15 @@ succeed where the first had failed, and the store would then remember messages t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
 
 from msmq.deadline_timer import DeadlineTimer
+from msmq.manager.interruptions import INTERRUPTIONS
 from msmq.manager.peers.order_acks import OrderAcks
 from msmq.manager.performer import Performer
 from msmq.manager.states import as_changes
@@ -45,6 +48,8 @@ class ArrivalCommits:
 
     @ivar history: the state of duplicate detection and streams.
     """
+
+    log: ClassVar[Logger] = Logger()
 
     def __init__(
         self,
@@ -81,27 +86,35 @@ class ArrivalCommits:
         return done
 
     async def _store(self) -> None:
-        performer = self._performer
         try:
             while self._waiting:
-                turn, self._waiting = self._waiting, []
-                changes: list[Change] = [change for each in turn for change in each.changes]
-                changes += as_changes(self.history.take_changes(turn[-1].now))
-                try:
-                    await performer.commit(changes)
-                except MQError:
-                    stored_at = None
-                    self._schedule(*self.history.failed())
+                batch, self._waiting = self._waiting, []
+                stored_at = await self._commit(batch)
+                if stored_at is None:
                     # Messages that arrived meanwhile were judged by a state that was rolled back.
-                    turn += self._waiting
+                    batch += self._waiting
                     self._waiting = []
-                else:
-                    stored_at = performer.clock.now()
-                    self._schedule(*self.history.stored(stored_at))
-                for each in turn:
+                for each in batch:
                     each.done.callback(stored_at)
         finally:
             self._is_storing = False
+
+    async def _commit(self, batch: Sequence[_Waiting]) -> Moment | None:
+        """Commit a batch with the changed history; returns as L{store} fires."""
+        performer = self._performer
+        changes: list[Change] = [change for each in batch for change in each.changes]
+        changes += as_changes(self.history.take_changes(batch[-1].now))
+        try:
+            await performer.commit(changes)
+        except INTERRUPTIONS as error:
+            if not isinstance(error, MQError):
+                # Without an end of this commit there would be no further one.
+                self.log.failure("arrivals were not stored")
+            self._schedule(*self.history.failed())
+            return None
+        stored_at = performer.clock.now()
+        self._schedule(*self.history.stored(stored_at))
+        return stored_at
 
     def start(self) -> None:
         """Start the timers of duplicate detection and OrderAcks."""

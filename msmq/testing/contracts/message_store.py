@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import attrs
+from twisted.internet.defer import CancelledError, Deferred
 from zope.interface.verify import verifyObject
 
 from msmq.interfaces import IMessageStore, MessageNotStored, StorageError, StoreNotOpen, UnknownQueue
@@ -208,6 +210,24 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
         for commit in commits:
             await commit
         self.assertEqual(list(await reading), [b"49", b"packet"])
+
+    async def test_cancelled_requests(self) -> None:
+        """A caller that stops waiting for a commit or a read does not affect other requests."""
+        store = await self.opened(PutQueue(ORDERS), put(1))
+        cancelled: list[Deferred[Any]] = [
+            store.commit([put(2)]).addErrback(lambda failure: failure.trap(CancelledError) and None),
+            store.read(ORDERS.identifier, [1]).addErrback(
+                lambda failure: failure.trap(CancelledError) and ()
+            ),
+        ]
+        after = store.commit([put(3)])
+        reading = store.read(ORDERS.identifier, [1, 3])
+        for request in cancelled:
+            request.cancel()
+        await after
+        self.assertEqual(list(await reading), [b"packet", b"packet"])
+        await store.commit([put(4)])
+        self.assertEqual(list(await self.packets(store, 4)), [b"packet"])
 
     async def test_big_batch(self) -> None:
         """Ten thousand messages are put by one batch, and removed by one."""
