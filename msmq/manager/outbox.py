@@ -11,10 +11,10 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from msmq.background import undivided
 from msmq.manager.acknowledgement_batch import AcknowledgementBatch, Answer, LaterAnswer
 from msmq.manager.applications.destinations import Destinations
 from msmq.manager.applications.targets import SendTarget
-from msmq.manager.atomic_steps import undivided
 from msmq.manager.membership.public_names import UnknownPublicQueue
 from msmq.manager.peers.final_acks import FinalAcks
 from msmq.manager.peers.peer_queue_limits import PeerQueueLimits

@@ -11,6 +11,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from msmq.background import undivided
 from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.storage import (
@@ -23,7 +24,6 @@ from msmq.interfaces.storage import (
     storage_error,
 )
 from msmq.line_limit import LineBudget
-from msmq.manager.atomic_steps import undivided
 from msmq.manager.interruptions import INTERRUPTIONS
 from msmq.manager.new_queues import NewQueues
 from msmq.manager.result_records import without_records

@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from msmq.background import completed, undivided
 from msmq.interfaces.manager.queue_manager import IQueueManager, ITransaction
 from msmq.interfaces.manager.queue_properties import QueueProperties
 from msmq.interfaces.manager.service_values import ValuesOfMessages
@@ -37,7 +38,6 @@ from msmq.manager.applications.subscriptions import Subscriptions
 from msmq.manager.applications.targets import outgoing_queue, own_queue
 from msmq.manager.applications.transactions import TransactionHandle
 from msmq.manager.assembly.parts import Parts
-from msmq.manager.atomic_steps import undivided
 from msmq.manager.lifecycle import ManagerLifecycle
 from msmq.manager.live_settings import LiveSettings
 from msmq.manager.manager_settings import EnterpriseSettings, ManagerRuntime, ManagerSecurity, TransferPolicy
@@ -270,11 +270,13 @@ class QueueManagerService(Service):
         """Receive one message: locked, and durably removed before it is returned.
 
         In a transaction it is removed when that commits.
+        Cancelling ends the wait; once the removal is being stored it has no effect, and the message is
+        returned.
 
         @raise MQError: as L{reserve}.
         """
         reservation = await self.reserve(queue, timeout=timeout, transaction=transaction)
-        await reservation.confirm()
+        await completed(reservation.confirm())
         return reservation.messages[0].view
 
     async def peek(self, queue: str, *, timeout: float | None = None) -> UserMessageView:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from zope.interface import implementer
 
+from msmq.background import undivided
 from msmq.interfaces.manager.service_values import IServiceValues, ValuesOfMessages
-from msmq.manager.atomic_steps import undivided
 from msmq.manager.performer import Performer
 from msmq.manager.states import as_changes
 from msmq.persistence.changes import Change

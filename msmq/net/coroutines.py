@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
+from msmq.background import cancel_again
 from msmq.errors import LocalProtocolError
 
 T = TypeVar("T")
@@ -32,9 +33,10 @@ def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> Deferred[T]:
 async def in_asyncio(awaitable: Awaitable[T]) -> T:
     """Await what this package returns in a task of asyncio, on whose loop the reactor runs.
 
-    Cancelling the task cancels the operation. A result that comes together with the cancellation is returned,
-    since nothing else would know of it: a message that is locked for the caller, for example. The
-    cancellation follows at the next wait of the task, unless it was a time-out that has ended by then.
+    Cancelling the task cancels the operation. A result that comes together with the cancellation, or from an
+    operation that could not be cancelled any more, is returned, since nothing else would know of it: a
+    message that is locked for the caller, for example. The cancellation follows at the next wait of the task,
+    unless it was a time-out that has ended by then.
 
     @raise LocalProtocolError: it is not awaited in a task of asyncio.
     """
@@ -52,19 +54,11 @@ async def in_asyncio(awaitable: Awaitable[T]) -> T:
         return await steps
     finally:
         if steps.has_late_cancellation:
-            loop.call_soon(_cancel_again, task)
+            loop.call_soon(cancel_again, task)
 
 
 async def _await(awaitable: Awaitable[T]) -> T:
     return await awaitable
-
-
-def _cancel_again(task: asyncio.Task[Any]) -> None:
-    """Cancel a task whose cancellation came together with a result, if that still holds."""
-    if task.cancelling():
-        # It was counted before.
-        task.uncancel()
-        task.cancel()
 
 
 def _cancelled(failure: Failure) -> Failure:
@@ -123,24 +117,38 @@ class _Steps(Generic[T]):
 
     def _until_fired(self, deferred: Deferred[Any]) -> Generator[Any, Any, None]:
         """Wait for a Deferred, and leave its result for the coroutine that awaits it."""
-        fired: asyncio.Future[None] = self._loop.create_future()
+        waiting: asyncio.Future[None] = self._loop.create_future()
+        results: list[Any] = []
 
         def fire(result: Any) -> Any:
-            if not fired.done():
-                fired.set_result(None)
+            results.append(result)
+            if not waiting.done():
+                waiting.set_result(None)
             return result
 
         deferred.addBoth(fire)
-        try:
-            if (cancelled := self._due()) is not None:
-                raise cancelled
-            yield from fired.__await__()
-        except asyncio.CancelledError as error:
-            if fired.done() and deferred.called:
-                # The coroutine gets the result, such as a message that is locked for it.
-                self._cancelled = error
-                return
-            deferred.cancel()
+        cancelled: asyncio.CancelledError | None = None
+        is_asked = False
+        while True:
+            try:
+                if not is_asked and (due := self._due()) is not None:
+                    raise due
+                yield from waiting.__await__()
+                break
+            except asyncio.CancelledError as error:
+                cancelled = error
+                if not results:
+                    is_asked = True
+                    deferred.cancel()
+                if results:
+                    break
+                # The operation cannot be undone any more, and has a result soon.
+                waiting = self._loop.create_future()
+        if cancelled is None:
+            return
+        if is_asked and isinstance(results[0], Failure):
             # Its failure is the cancellation, which the coroutine gets.
             deferred.addErrback(lambda _: None)
-            raise
+            raise cancelled
+        # The coroutine gets the result, such as a message that is locked for it.
+        self._cancelled = cancelled

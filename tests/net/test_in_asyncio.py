@@ -7,10 +7,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq import in_asyncio
+from msmq.background import completed
 from msmq.errors import LocalProtocolError
+from msmq.net.coroutines import run_coroutine
 
 
 class InAsyncioTests(SynchronousTestCase):
@@ -75,6 +78,47 @@ class InAsyncioTests(SynchronousTestCase):
         self.run_task(self.cancel, self.fire)
         self.assertEqual(self.events, ["got a message", "is cancelled"])
 
+    def test_cancelled_too_late(self) -> None:
+        """An operation that completes in spite of the cancellation has its result returned; the
+        cancellation follows. A failure in place of the result is the cancellation.
+        """
+        for result, events in (
+            ("a message", ["got a message", "is cancelled"]),
+            (Failure(RuntimeError("no message")), ["is cancelled"]),
+        ):
+            storing: Deferred[Any] = Deferred()
+            self.events, self.deferred = [], Deferred.fromCoroutine(completed(_await(storing)))
+            self.run_task(
+                self.cancel,
+                lambda task, fire=storing.callback, value=result: task.get_loop().call_soon(
+                    task.get_loop().call_soon, fire, value
+                ),
+            )
+            self.assertEqual(self.events, events)
+
+    def test_cancelled_too_late_in_a_coroutine_of_an_application(self) -> None:
+        """The same for one that awaits it without C{in_asyncio}, such as that of a broker."""
+        storing: Deferred[str] = Deferred()
+
+        async def program() -> None:
+            self.events.append(await completed(_await(storing)))
+            await asyncio.sleep(0)
+            self.events.append("continues")
+
+        async def main() -> None:
+            running = run_coroutine(program())
+            await asyncio.sleep(0)
+            running.cancel()
+            await asyncio.sleep(0)
+            storing.callback("a message")
+            for _ in range(5):
+                await asyncio.sleep(0)
+            self.failureResultOf(running, CancelledError)
+
+        with asyncio.Runner() as runner:
+            runner.run(main())
+        self.assertEqual(self.events, ["a message"])
+
     def test_a_time_out_that_has_ended(self) -> None:
         """A time-out that expired together with the result does not cancel what comes after its block."""
 
@@ -128,3 +172,7 @@ class InAsyncioTests(SynchronousTestCase):
         waiting: Coroutine[Any, Any, str] = in_asyncio(self.deferred)
         failed = self.failureResultOf(Deferred.fromCoroutine(waiting), LocalProtocolError)
         self.assertIn("await the awaitable itself", str(failed.value))
+
+
+async def _await(deferred: Deferred[Any]) -> Any:
+    return await deferred

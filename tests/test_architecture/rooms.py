@@ -43,6 +43,7 @@ class Room:
 ROOMS = {
     "alarm_limits": Room(0, (), pure=True),
     "argument_types": Room(0, ("errors", "quoting"), pure=True),
+    "background": Room(0, ()),
     "bounded_evaluation": Room(0, ("quoting",), pure=True),
     "errors": Room(0, (), pure=True),
     "direct_write": Room(0, ()),
@@ -82,14 +83,15 @@ ROOMS = {
     "storage": Room(4, (*BELOW_PROVIDERS, "plugins", "durable", "lazy_imports")),
     "directory": Room(4, (*BELOW_PROVIDERS, "plugins", "durable", "toml")),
     "security": Room(4, (*BELOW_PROVIDERS, "durable", "toml")),
-    "net": Room(4, (*BELOW_PROVIDERS, "deadline_timer", "direct_write")),
-    "manager": Room(5, (*BELOW_PROVIDERS, "deadline_timer", "decoding", "version")),
+    "net": Room(4, (*BELOW_PROVIDERS, "background", "deadline_timer", "direct_write")),
+    "manager": Room(5, (*BELOW_PROVIDERS, "background", "deadline_timer", "decoding", "version")),
     # These compose what lies below them.
     "control": Room(
         6,
         (
             *BELOW_PROVIDERS,
             "alarm_limits",
+            "background",
             "bounded_evaluation",
             "decoding",
             "direct_write",

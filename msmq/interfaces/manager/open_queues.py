@@ -181,6 +181,9 @@ class IOpenQueue(Interface):
     ) -> Awaitable[ReceivedMessage]:
         """Receive one message; it is durably removed before it is returned, or when the transaction commits.
 
+        Cancelling ends the wait; once the removal is being stored it has no effect, and the message is
+        returned.
+
         @raise MQError: as L{reserve}.
         """
 

@@ -419,6 +419,8 @@ class IQueueManager(IMessaging, IAdministration):
         """Receive one message: locked, and durably removed before it is returned.
 
         In a transaction it is removed when that commits.
+        Cancelling ends the wait; once the removal is being stored it has no effect, and the message is
+        returned.
 
         @raise MQError: as L{IMessaging.reserve}.
         """

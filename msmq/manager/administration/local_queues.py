@@ -12,7 +12,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from msmq.manager.atomic_steps import undivided
+from msmq.background import undivided
 from msmq.manager.events import EventLog
 from msmq.manager.outbox import Outbox
 from msmq.manager.performer import Performer

@@ -11,6 +11,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from msmq.background import undivided
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.manager.queue_properties import QueueProperties, check_types, with_defaults
 from msmq.interfaces.manager.summaries import QueueSummary, QuotaSummary
@@ -18,7 +19,6 @@ from msmq.manager.administration.local_queues import LocalQueues
 from msmq.manager.administration.summaries import queue_path, summarize_queue, summarize_quotas
 from msmq.manager.administration.unread_removals import UnreadRemovals
 from msmq.manager.applications.targets import own_queue
-from msmq.manager.atomic_steps import undivided
 from msmq.manager.membership.integration import Integration
 from msmq.manager.performer import Performer
 from msmq.manager.securing.security_descriptors import SecurityDescriptors, parse_security

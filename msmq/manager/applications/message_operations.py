@@ -9,6 +9,7 @@ import attrs
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
+from msmq.background import undivided
 from msmq.interfaces.manager.message_administration import IMessageAdministration, MessageChange
 from msmq.manager.administration.summaries import queue_path
 from msmq.manager.administration.unread_removals import UnreadRemovals
@@ -18,7 +19,6 @@ from msmq.manager.applications.message_copies import CopySender, copy_of
 from msmq.manager.applications.search import Search
 from msmq.manager.applications.targets import SendTarget, any_queue, readable_queue
 from msmq.manager.applications.transactions import move
-from msmq.manager.atomic_steps import undivided
 from msmq.manager.events import EventLog
 from msmq.manager.performer import Performer
 from msmq.persistence.changes import AppendEvent, AppendLog, Change

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from zope.interface import implementer
 
+from msmq.background import completed
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.manager.open_queues import IOpenQueue, IQueueCursor, ITransaction
 from msmq.interfaces.manager.received_messages import ReceivedMessage
@@ -136,6 +137,9 @@ class OpenQueue:
         self, *, timeout: float | None = None, transaction: ITransaction | None = None
     ) -> ReceivedMessage:
         """Receive one message; it is durably removed before it is returned, or when the transaction commits.
+
+        Cancelling ends the wait; once the removal is being stored it has no effect, and the message is
+        returned.
 
         @raise MQError: as L{reserve}.
         """
@@ -350,6 +354,9 @@ class QueueCursor:
 
 
 async def _one(reservation: Reservation) -> ReceivedMessage:
-    """The one message of a reservation, durably received unless a transaction decides about it."""
-    await reservation.confirm()
+    """The one message of a reservation, durably received unless a transaction decides about it.
+
+    Its caller would never see a message whose removal is stored after a cancellation.
+    """
+    await completed(reservation.confirm())
     return reservation.messages[0]

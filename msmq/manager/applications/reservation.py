@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
+from msmq.background import undivided
 from msmq.interfaces.manager.queue_manager import IReservation
 from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.manager.acknowledgement_batch import AcknowledgementBatch
-from msmq.manager.atomic_steps import undivided
 from msmq.manager.performer import Performer
 from msmq.persistence.changes import Change
 from msmq.queues.holdings import Holdings

@@ -10,6 +10,7 @@ import attrs
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
+from msmq.background import undivided
 from msmq.interfaces.manager.queue_manager import ITransaction
 from msmq.interfaces.manager.received_messages import (
     Explanation,
@@ -23,7 +24,6 @@ from msmq.manager.administration.summaries import queue_path
 from msmq.manager.applications.destinations import Destinations
 from msmq.manager.applications.targets import SendTarget, readable_queue
 from msmq.manager.applications.transactions import Transactions, move
-from msmq.manager.atomic_steps import undivided
 from msmq.manager.events import EventLog
 from msmq.manager.interruptions import INTERRUPTIONS
 from msmq.manager.outbox import Outbox, refuse

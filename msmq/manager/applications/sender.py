@@ -7,13 +7,13 @@ from uuid import UUID
 
 import attrs
 
+from msmq.background import undivided
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.manager.queue_manager import ITransaction
 from msmq.manager.applications.arguments import check_messages, check_transaction
 from msmq.manager.applications.keyed_messages import KeyedMessages
 from msmq.manager.applications.targets import SendTarget
 from msmq.manager.applications.transactions import Transactions
-from msmq.manager.atomic_steps import undivided
 from msmq.manager.outbox import Outbox
 from msmq.manager.service_values import SentValues
 from msmq.persistence.changes import Change

@@ -13,13 +13,13 @@ import attrs
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from msmq.background import undivided
 from msmq.interfaces.manager.queue_manager import ITransaction
 from msmq.interfaces.manager.summaries import TransactionDetails, TransactionOperation, TransactionSummary
 from msmq.manager.administration.summaries import queue_path
 from msmq.manager.administration.unread_removals import UnreadRemovals
 from msmq.manager.applications.keyed_messages import KeyedMessages
 from msmq.manager.applications.transaction_commits import PART, TransactionCommits
-from msmq.manager.atomic_steps import undivided
 from msmq.manager.events import EventLog
 from msmq.manager.interruptions import INTERRUPTIONS
 from msmq.manager.outbox import Outbox

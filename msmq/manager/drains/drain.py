@@ -10,10 +10,10 @@ from uuid import UUID
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
+from msmq.background import undivided
 from msmq.manager.administration.summaries import queue_path
 from msmq.manager.applications.queue_opener import QueueOpener
 from msmq.manager.applications.transactions import Transactions
-from msmq.manager.atomic_steps import undivided
 from msmq.manager.drains.drain_record import DrainRecord
 from msmq.manager.drains.drained_arrivals import DrainedArrivals
 from msmq.manager.drains.drained_packets import DrainedPackets

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from msmq.background import undivided
 from msmq.interfaces.drains import DrainSummary, IDrains
 from msmq.manager.administration.summaries import queue_path
 from msmq.manager.applications.checked_calls import checked
@@ -17,7 +18,6 @@ from msmq.manager.applications.destinations import Destinations
 from msmq.manager.applications.queue_opener import QueueOpener
 from msmq.manager.applications.targets import name_of_outgoing, own_queue
 from msmq.manager.applications.transactions import Transactions
-from msmq.manager.atomic_steps import undivided
 from msmq.manager.drains.drain import QueueDrain, not_drained
 from msmq.manager.drains.drain_record import DamagedDrain, DrainRecord, stored_drains
 from msmq.manager.drains.drained_arrivals import DrainedArrivals

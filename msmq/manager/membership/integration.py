@@ -10,11 +10,11 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from msmq.background import undivided
 from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.directory import IServedDirectory, IWatchedDirectory
 from msmq.interfaces.manager.summaries import PublicQueueSummary
 from msmq.manager.administration.local_queues import LocalQueues
-from msmq.manager.atomic_steps import undivided
 from msmq.manager.membership.directory_effects import DirectoryEffects, own_path
 from msmq.manager.membership.directory_router import DirectoryRouter
 from msmq.manager.membership.divergences import DirectoryDivergences

@@ -9,13 +9,13 @@ import attrs
 from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 
+from msmq.background import undivided
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.manager.access_summaries import AccessEntry, AccessList, AccessVerdict
 from msmq.interfaces.security.access import AccountUnknown
 from msmq.manager.administration.local_queues import LocalQueues
 from msmq.manager.administration.summaries import queue_path
 from msmq.manager.applications.targets import own_queue
-from msmq.manager.atomic_steps import undivided
 from msmq.manager.performer import Performer
 from msmq.manager.securing.protection import Protection
 from msmq.manager.securing.queue_access_decision import decide_access
