@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Sequence
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final, Protocol, TypeVar
 from uuid import UUID
 
-from twisted.internet.defer import Deferred, maybeDeferred, succeed
+from twisted.internet.defer import CancelledError, Deferred, maybeDeferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from msmq.background import undivided
 from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.storage import (
@@ -24,7 +23,6 @@ from msmq.interfaces.storage import (
     storage_error,
 )
 from msmq.line_limit import LineBudget
-from msmq.manager.interruptions import INTERRUPTIONS
 from msmq.manager.new_queues import NewQueues
 from msmq.manager.result_records import without_records
 from msmq.moment import Moment
@@ -38,6 +36,8 @@ from msmq.queues.position import PacketHolder, PositionState
 from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
+
+T = TypeVar("T")
 
 OVERFLOW_BACKLOG = 32 * 1024 * 1024
 """Limit on express messages that wait for the store, in bytes; beyond it senders wait."""
@@ -134,18 +134,19 @@ class Performer:
         if not self.takes_runs and has_runs(changes):
             changes = list(single_changes(changes))
         changes, created = self._new_queues.begin(changes)
-        # A cancellation by the store is a failure of it; one by the caller is not, and ends only the wait.
-        await undivided(self._commit(changes, created))
-
-    async def _commit(self, changes: Sequence[Change], created: Collection[UUID]) -> None:
         try:
             try:
-                await self.store.commit(changes)
+                # Apart from the store's Deferred: if that is cancelled by the store it has failed, while a
+                # cancellation by the caller only ends the wait.
+                answer: Deferred[None] = Deferred()
+                self.store.commit(changes).addErrback(_as_storage_error).chainDeferred(answer)
+                await answer
             except StorageFull as full:
                 await self._commit_without_records(changes, full)
-        except INTERRUPTIONS as error:
-            # A store may raise other errors by mistake, cancellations among them, and nothing may wait
-            # without end because of them.
+        except CancelledError:
+            raise
+        except Exception as error:
+            # A store may raise other errors by mistake, and nothing may wait without end because of them.
             failed = storage_error(error)
             self._listener.store_failed(failed)
             is_full = isinstance(failed, StorageFull)
@@ -169,7 +170,7 @@ class Performer:
         if not (names and essential):
             raise full
         # Other batches may have been stored since, with later bounds of numbers.
-        await self.store.commit(self.model.renewed(essential))
+        await _apart(self.store.commit(self.model.renewed(essential)))
         self._left_out |= names
 
     def is_left_out(self, name: str) -> bool:
@@ -332,30 +333,25 @@ class Performer:
                 read[position] = position.view
         for queue, wanted in missing.items():
             try:
-                packets = await undivided(self._read(queue, [position.lookup_id for position in wanted]))
+                packets = await _apart(
+                    self.store.read(queue.definition.identifier, [position.lookup_id for position in wanted])
+                )
                 views = [UserMessageView(packet) for _, packet in zip(wanted, packets, strict=True)]
             except MessageNotStored as error:
                 # It is removed, so that later messages are found.
                 lost = [one for one in wanted if one.lookup_id == error.lookup_id]
                 self.perform(self.model.lost(lost, is_kept=isinstance(error, DamagedMessageKept)))
                 raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
-            except StorageError as error:
-                raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
+            except CancelledError:
+                raise
+            except Exception as error:
+                raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(storage_error(error))) from error
             for position, view in zip(wanted, views, strict=True):
                 view = position.view or view
                 read[position] = view
                 if position.state is not PositionState.AVAILABLE:
                     position.view = view
         return [read[position] for position in positions]
-
-    async def _read(self, queue: Queue, lookup_ids: Sequence[int]) -> Sequence[bytes]:
-        """Read packets; a cancellation by the store, too, is raised as a L{StorageError}."""
-        try:
-            return await self.store.read(queue.definition.identifier, lookup_ids)
-        except StorageError:
-            raise
-        except INTERRUPTIONS as error:
-            raise storage_error(error) from error
 
     def read(
         self, tag: Hashable, begin: Callable[[], Iterable[Effect]], now: Moment
@@ -423,6 +419,20 @@ class Performer:
     def _expire(self, now: Moment) -> None:
         self._deadline = None
         self.perform(self.model.expire(now))
+
+
+def _apart(request: Deferred[T]) -> Deferred[T]:
+    """The result of a request to the store, in which only the caller cancels; see L{Performer.commit}."""
+    answer: Deferred[T] = Deferred()
+    request.addErrback(_as_storage_error).chainDeferred(answer)
+    return answer
+
+
+def _as_storage_error(failure: Failure) -> Failure:
+    error = failure.value
+    if error is None or isinstance(error, StorageError):
+        return failure
+    raise storage_error(error) from error
 
 
 def _stopped() -> MQError:

@@ -88,12 +88,14 @@ class InAsyncioTests(SynchronousTestCase):
         ):
             storing: Deferred[Any] = Deferred()
             self.events, self.deferred = [], Deferred.fromCoroutine(completed(_await(storing)))
-            self.run_task(
-                self.cancel,
-                lambda task, fire=storing.callback, value=result: task.get_loop().call_soon(
-                    task.get_loop().call_soon, fire, value
-                ),
-            )
+
+            def end(
+                task: asyncio.Task[str], storing: Deferred[Any] = storing, result: object = result
+            ) -> None:
+                loop = task.get_loop()
+                loop.call_soon(loop.call_soon, storing.callback, result)
+
+            self.run_task(self.cancel, end)
             self.assertEqual(self.events, events)
 
     def test_cancelled_too_late_in_a_coroutine_of_an_application(self) -> None:

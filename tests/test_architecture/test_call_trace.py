@@ -18,8 +18,8 @@ A change that raises one of them says in its commit what is gained, and changes 
 """
 
 LEAVING: Final = {
-    False: {"calls": 184, "files": 61, "room_changes": 67},
-    True: {"calls": 347, "files": 82, "room_changes": 112},
+    False: {"calls": 184, "files": 61, "room_changes": 69},
+    True: {"calls": 347, "files": 82, "room_changes": 115},
 }
 """The same for a message that leaves."""
 

@@ -86,35 +86,30 @@ class ArrivalCommits:
         return done
 
     async def _store(self) -> None:
+        performer = self._performer
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
-                stored_at = await self._commit(batch)
-                if stored_at is None:
+                changes: list[Change] = [change for each in batch for change in each.changes]
+                changes += as_changes(self.history.take_changes(batch[-1].now))
+                try:
+                    await performer.commit(changes)
+                except INTERRUPTIONS as error:
+                    if not isinstance(error, MQError):
+                        # A commit that does not end would be the last one.
+                        self.log.failure("arrivals were not stored")
+                    stored_at = None
+                    self._schedule(*self.history.failed())
                     # Messages that arrived meanwhile were judged by a state that was rolled back.
                     batch += self._waiting
                     self._waiting = []
+                else:
+                    stored_at = performer.clock.now()
+                    self._schedule(*self.history.stored(stored_at))
                 for each in batch:
                     each.done.callback(stored_at)
         finally:
             self._is_storing = False
-
-    async def _commit(self, batch: Sequence[_Waiting]) -> Moment | None:
-        """Commit a batch with the changed history; returns as L{store} fires."""
-        performer = self._performer
-        changes: list[Change] = [change for each in batch for change in each.changes]
-        changes += as_changes(self.history.take_changes(batch[-1].now))
-        try:
-            await performer.commit(changes)
-        except INTERRUPTIONS as error:
-            if not isinstance(error, MQError):
-                # Without an end of this commit there would be no further one.
-                self.log.failure("arrivals were not stored")
-            self._schedule(*self.history.failed())
-            return None
-        stored_at = performer.clock.now()
-        self._schedule(*self.history.stored(stored_at))
-        return stored_at
 
     def start(self) -> None:
         """Start the timers of duplicate detection and OrderAcks."""
