@@ -70,12 +70,9 @@ class Consumer(Service):
                 if not self.running:
                     return
                 raise
-            try:
+            async with reservation:
                 for message in reservation.messages:
                     await self._handle(message)
-                await reservation.confirm()
-            finally:
-                reservation.release()
 
 
 async def work(reactor: Any, manager: QueueManagerService) -> None:

@@ -34,13 +34,9 @@ async def work(manager: QueueManagerService, address: str) -> None:
     print(f"received {bytes(message.body)!r}")
 
     # Safe: messages are locked until the work is done, and return to the queue if it fails.
-    reservation = await manager.reserve(QUEUE, count=10, timeout=5)
-    try:
+    async with await manager.reserve(QUEUE, count=10, timeout=5) as reservation:
         for reserved in reservation.messages:
             print(f"working on {bytes(reserved.view.body)!r}")
-        await reservation.confirm()
-    finally:
-        reservation.release()
 
     # Every refusal is an MQError that carries the status of the documents.
     try:

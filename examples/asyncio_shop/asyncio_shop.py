@@ -27,9 +27,13 @@ async def take_orders(manager: IQueueManager) -> None:
     """Receive orders; a message is removed only after it has been handled."""
     for _ in range(COUNT):
         reservation = await in_asyncio(manager.reserve(QUEUE))
-        for message in reservation.messages:
-            await handle(bytes(message.view.body))
-        await in_asyncio(reservation.confirm())
+        try:
+            for message in reservation.messages:
+                await handle(bytes(message.view.body))
+            await in_asyncio(reservation.confirm())
+        finally:
+            # Without effect once they are confirmed; a message that was not handled is available again.
+            reservation.release()
 
 
 async def handle(order: bytes) -> None:

@@ -20,6 +20,8 @@ class IReservation(Interface):
 
     The reservation of a peek holds no locks, and confirming or releasing it has no effect; the same applies
     in a transaction.
+    As an asynchronous context manager it confirms when the block ends, and releases when the block raises or
+    is cancelled; a block that has confirmed, released or rejected it is left without effect.
     """
 
     messages: Sequence[ReceivedMessage] = Attribute("At least one message, in the order of the queue.")
@@ -46,6 +48,17 @@ class IReservation(Interface):
 
         @param message_class: of these.
         @param reason: a text for the event log.
+        """
+
+    def __aenter__() -> Awaitable[IReservation]:
+        """Begin a block that processes the messages."""
+
+    def __aexit__(
+        kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> Awaitable[None]:
+        """Confirm at the end of the block, or release if it has raised.
+
+        @raise msmq.structures.status.MQError: as L{confirm}.
         """
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
@@ -22,11 +24,16 @@ from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
 from msmq.transfer.acknowledgements import wants_final_ack
 
+if TYPE_CHECKING:
+    from typing import Self
+
 
 @implementer(IReservation)
 class Reservation:
     """Locked messages, to be confirmed or released. [MS-MQDMPR] 3.1.7.1.11 and 3.1.7.1.12.
 
+    As an asynchronous context manager it confirms when the block ends, and releases when the block raises or
+    is cancelled.
     A reservation that is dropped keeps its messages locked until the queue manager stops;
     code that creates reservations for others has to ensure that each is confirmed or released.
 
@@ -138,6 +145,17 @@ class Reservation:
         if positions:
             now = self._performer.clock.now()
             self._performer.perform(self._performer.model.release(positions, now))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            await self.confirm()
+        else:
+            self.release()
 
     def reject(
         self, message_class: MessageClass = MessageClass.NACK_RECEIVE_REJECTED, reason: str = ""

@@ -69,14 +69,15 @@ class WaitTests(ManagerTestCase):
         self.assertEqual(self.seen(self.orders), [b"1"])
 
     def test_cancelled_while_it_is_removed(self) -> None:
-        """A receive whose removal is pending has received."""
+        """A receive whose removal is pending has received, and returns the message."""
         self.put(self.orders, b"1", acknowledge=ASK_ALL)
         self.answers()
         self.store.is_slow = True
         receiving = self.deferred(self.service.receive(self.orders, timeout=0))
         receiving.cancel()
-        self.failureResultOf(receiving, CancelledError)
+        self.assertNoResult(receiving)
         self.store.catch_up()
+        self.assertEqual(bytes(self.successResultOf(receiving).body), b"1")
         self.assertEqual((self.count(self.orders), len(self.answers())), (0, 1))
         self.restart(crash=True)
         self.assertEqual(self.seen(self.orders), [])
@@ -180,6 +181,52 @@ class ConfirmTests(ManagerTestCase):
         self.assertEqual((self.seen(self.payments), self.count(self.payments)), ([], 2))
         self.run_to_end(transaction.abort())
         self.assertEqual(self.seen(self.payments), [b"1", b"2"])
+
+    def test_block(self) -> None:
+        """A block confirms at its end, and releases if it raises or is cancelled while it works."""
+        self.put(self.orders, b"1", b"2")
+
+        async def work(doing: Deferred[None]) -> None:
+            async with await self.service.reserve(self.orders) as reservation:
+                self.assertEqual(len(reservation.messages), 1)
+                await doing
+
+        for error, left in ((MQError(Status.MQ_ERROR_NO_DS, "no"), 2), (CancelledError(), 2), (None, 1)):
+            doing: Deferred[None] = Deferred()
+            working = self.deferred(work(doing))
+            self.assertEqual(len(self.seen(self.orders)), 1)
+            if error is None:
+                doing.callback(None)
+                self.successResultOf(working)
+            elif isinstance(error, CancelledError):
+                working.cancel()
+                self.failureResultOf(working, CancelledError)
+            else:
+                doing.errback(error)
+                self.failureResultOf(working, MQError)
+            self.assertEqual(len(self.seen(self.orders)), left)
+
+    def test_block_that_decides_itself(self) -> None:
+        """A block that has rejected or released its messages is left without effect; the store's error is
+        raised at the end.
+        """
+        self.put(self.orders, b"1", b"2")
+
+        async def work(*, reject: bool = False, release: bool = False) -> None:
+            async with await self.service.reserve(self.orders) as reservation:
+                if reject:
+                    reservation.reject()
+                if release:
+                    reservation.release()
+
+        self.run_to_end(work(release=True))
+        self.assertEqual(self.seen(self.orders), [b"1", b"2"])
+        self.run_to_end(work(reject=True))
+        self.assertEqual(self.seen(self.orders), [b"2"])
+        self.store.break_down()
+        self.refused(work(), Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
+        self.store.recover()
+        self.assertEqual(self.seen(self.orders), [b"2"])
 
     def test_cancelled_confirmation(self) -> None:
         """It is completed: the messages cannot be received again."""
