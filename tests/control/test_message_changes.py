@@ -167,6 +167,22 @@ class RemoveTests(ChangeTestCase):
         [line] = [event["line"] for event in logged if "outcome" in event]
         self.assertIn("64 messages were removed, then the client disconnected", line)
 
+    def test_failure_after_the_client_has_disconnected(self) -> None:
+        """The audit log has the failure of the last slice, and the count before it."""
+        self.put(*(b"%d" % number for number in range(100)), delivery=Delivery.RECOVERABLE)
+        self.disk.is_slow = True
+        caller = self.caller()
+        caller.ask("POST", resource("queues", ORDERS, "messages/remove"), self.document({"all": True}))
+        with capturedLogs() as logged:
+            caller.hang_up()
+            self.disk.is_slow = False
+            self.disk.fail_late()
+            self.clock.advance(0)
+        self.assertEqual(len(self.seen()), 100)
+        [line] = [event["line"] for event in logged if "outcome" in event]
+        self.assertIn("MQ_ERROR_MESSAGE_STORAGE_FAILED", line)
+        self.assertIn("before that, 0 messages were removed, then the client disconnected", line)
+
     def test_refusals(self) -> None:
         """A selection that is missing, double or wrong is refused at once, and nothing changes."""
         self.put(b"1")

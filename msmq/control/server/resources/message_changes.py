@@ -10,6 +10,7 @@ from klein import Klein
 from twisted.internet.defer import CancelledError, Deferred
 
 from msmq.control.authentication.audit import AuditedOperation
+from msmq.control.authentication.callers import Caller
 from msmq.control.protocol.message_documents import divide_document
 from msmq.control.protocol.refusals import invalid, refusal
 from msmq.control.server.http.disconnection import next_reactor_turn, running, shielded
@@ -250,7 +251,8 @@ class _MessageChanges:
         self._done = 0
         self._failed = 0
         self._reported = self._began = context.clock.seconds()
-        self._slice: Deferred[Sequence[MessageChange]] | None = None
+        # Fires when the slice under way has ended, with its error.
+        self._slice: Deferred[Exception | None] | None = None
 
     async def run(self, request: ControlRequest) -> None:
         """Change all selected messages, and record the caller and the count."""
@@ -274,17 +276,28 @@ class _MessageChanges:
             self._stream.write(json_line({**refusal(error), "done": self._done, "failed": self._failed}))
         except CancelledError:
             # The current slice is completed.
-            ending = self._slice or Deferred()
             if self._slice is None:
-                ending.callback(())
-
-            def stopped(_: object) -> None:
-                tell(caller, operation, result=f"{self._result()}, then the client disconnected")
-
-            ending.addBoth(stopped)
+                self._left(caller, operation)
+            else:
+                self._slice.addCallback(lambda error: self._left(caller, operation, error))
             raise
         else:
             tell(caller, operation, result=self._result())
+
+    def _left(self, caller: Caller, operation: AuditedOperation, error: Exception | None = None) -> None:
+        """Record the end of a change whose client has disconnected.
+
+        @param error: of its last slice.
+        """
+        result = f"{self._result()}, then the client disconnected"
+        if error is None:
+            self._context.audit.record(caller, operation, result=result)
+        else:
+            status = error.status if isinstance(error, MQError) else Status.MQ_ERROR
+            detail = error.detail if isinstance(error, MQError) else f"{type(error).__name__}: {error}"
+            self._context.audit.record(
+                caller, operation, error=MQError(status, f"{detail}; before that, {result}")
+            )
 
     def _result(self) -> str:
         failed = f", {self._failed} refused" if self._failed else ""
@@ -378,18 +391,26 @@ class _MessageChanges:
 
     async def _change_slice(self, lookup_ids: Sequence[int]) -> Sequence[MessageChange]:
         """Change a slice; it is changed even if the client disconnects meanwhile."""
-        self._slice = running(self._count(lookup_ids))
-        changed = await shielded(self._slice)
+        ended: Deferred[Exception | None] = Deferred()
+        self._slice = ended
+        changed = await shielded(self._count(lookup_ids, ended))
         self._slice = None
         for change in changed:
             self._stream.write(json_line(_described(change)))
         return changed
 
-    async def _count(self, lookup_ids: Sequence[int]) -> Sequence[MessageChange]:
-        changed = await self._action.act(lookup_ids)
+    async def _count(
+        self, lookup_ids: Sequence[int], ended: Deferred[Exception | None]
+    ) -> Sequence[MessageChange]:
+        try:
+            changed = await self._action.act(lookup_ids)
+        except Exception as error:
+            ended.callback(error)
+            raise
         failed = sum(change.error is not None for change in changed)
         self._failed += failed
         self._done += len(changed) - failed
+        ended.callback(None)
         return changed
 
     async def _pause(self, turn: float = 0.0) -> None:
