@@ -33,6 +33,16 @@ def undivided(step: Coroutine[Deferred[Any], Any, T]) -> Deferred[T]:
     return answer
 
 
+def run_in_background(work: Coroutine[Deferred[Any], Any, None], what: str) -> None:
+    """Begin work that nothing waits for; an error that it raises is logged.
+
+    @param what: the work, for the log line if it fails, which it is not expected to.
+    """
+    Deferred.fromCoroutine(work).addErrback(
+        lambda failure: _LOG.failure("unexpected error: {what} failed", failure, what=what)
+    )
+
+
 async def completed(step: Coroutine[Deferred[Any], Any, T]) -> T:
     """Run a step, and have its result also if the caller is cancelled meanwhile.
 

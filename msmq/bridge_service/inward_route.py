@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
+from msmq.background import run_in_background
 from msmq.bridge.claims import CLAIM, BodyClaim
 from msmq.bridge.flight import RouteSteps
 from msmq.bridge.frameworks import request_identifier
@@ -160,12 +161,12 @@ class InwardRoute(BridgeRoute):
         self._to_send.update(dict.fromkeys(steps.send))
         if self._to_send and not self._is_sending:
             self._is_sending = True
-            Deferred.fromCoroutine(self._guarded(self._send()))
+            run_in_background(self._guarded(self._send()), "sending messages of a route")
         if steps.remove:
             self.counts.forwarded += len(steps.remove)
             self._acknowledge(steps.remove)
         for token, reason in steps.dead_letters:
-            Deferred.fromCoroutine(self._guarded(self._bury(token, reason)))
+            run_in_background(self._guarded(self._bury(token, reason)), "storing a dead letter of a route")
 
     def _acknowledge(self, tokens: tuple[int, ...]) -> None:
         if self._consumer is not None and self._connection is not None:

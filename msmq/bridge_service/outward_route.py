@@ -11,6 +11,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import deferLater
 
+from msmq.background import run_in_background
 from msmq.bridge.claims import BodyClaim
 from msmq.bridge.flight import RouteSteps
 from msmq.bridge.frameworks import answered_identifier
@@ -437,7 +438,7 @@ class OutwardRoute(BridgeRoute):
         await self._queues.send(self.settings.dead_letters, [plain])
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        Deferred.fromCoroutine(self._guarded(work))
+        run_in_background(self._guarded(work), "a step of a route")
 
     # The destination.
 

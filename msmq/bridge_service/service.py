@@ -14,6 +14,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from msmq.background import run_in_background
 from msmq.bridge_service.brokers import BrokerError
 from msmq.bridge_service.inward_route import InwardRoute
 from msmq.bridge_service.outward_route import OutwardRoute
@@ -93,7 +94,7 @@ class BridgeService:
 
     def _begin_tidying(self) -> None:
         self._retry = None
-        Deferred.fromCoroutine(self._tidy())
+        run_in_background(self._tidy(), "storing reply addresses")
 
     async def _tidy(self) -> None:
         """Store the addresses of requests where this version does, and remove those of former routes."""

@@ -8,6 +8,8 @@ from typing import Generic, TypeVar
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from msmq.background import run_in_background
+
 T = TypeVar("T")
 
 
@@ -28,7 +30,7 @@ class SharedOpening(Generic[T]):
         waiter: Deferred[T] = Deferred()
         self._waiting.append(waiter)
         if len(self._waiting) == 1:
-            Deferred.fromCoroutine(self._try())
+            run_in_background(self._try(), "opening a shared resource")
         return waiter
 
     async def _try(self) -> None:

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import ClassVar
 
-from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from msmq.background import run_in_background
 from msmq.manager.performer import Performer
 from msmq.manager.result_records import MessageResult, removal_of
 from msmq.manager.waiting_results import WaitingResults
@@ -187,7 +187,7 @@ class AcknowledgementBatch:
         changes = self.prepare(is_with_messages=False)
         self._begin_others()
         if changes:
-            Deferred.fromCoroutine(self._send(changes))
+            run_in_background(self._send(changes), "sending acknowledgements")
         else:
             self.show()
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 
-from twisted.internet.defer import Deferred
-
+from msmq.background import run_in_background
 from msmq.manager.performer import Performer
 from msmq.persistence.changes import AppendEvent, Change, RemoveUnread, TrimEvents
 from msmq.structures.status import MQError
@@ -60,7 +59,7 @@ class EventLog:
             self.dropped += 1
         if not self._is_storing:
             self._is_storing = True
-            Deferred.fromCoroutine(self._store())
+            run_in_background(self._store(), "storing events")
 
     def stop(self) -> None:
         """Commit all events that wait in one batch, since the queue manager stops.

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
 
-from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
+from msmq.background import run_in_background
 from msmq.interfaces.storage import StorageError, StorageFull
 from msmq.line_limit import LineLimit
+from msmq.manager.interruptions import INTERRUPTIONS
 from msmq.manager.performer import Performer
 from msmq.persistence.changes import PutState, RemoveState
 
@@ -76,7 +77,7 @@ class FlowControl:
         self._has_probe = _NAME in state
 
     def start(self) -> None:
-        """Remove these."""
+        """Remove the bytes that L{load} has found."""
         if self._has_probe:
             self._has_probe = False
             self._performer.commit_later((RemoveState(_NAME),), "the end of a probe for space")
@@ -115,14 +116,14 @@ class FlowControl:
 
     def _probe(self) -> None:
         self._timer = None
-        Deferred.fromCoroutine(self._try_store())
+        run_in_background(self._try_store(), "probing the store for space")
 
     async def _try_store(self) -> None:
         store = self._performer.store
         try:
             await store.commit((PutState(_NAME, bytes(PROBE_BYTES)),))
             await store.commit((RemoveState(_NAME),))
-        except Exception:
+        except INTERRUPTIONS:
             # Also another error than the interface has, by mistake: no message would ever be accepted again.
             if not self._is_stopped:
                 self._wait()

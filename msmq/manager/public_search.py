@@ -7,10 +7,10 @@ from fnmatch import fnmatchcase
 from typing import Final
 from uuid import UUID
 
-from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
+from msmq.background import run_in_background
 from msmq.interfaces.manager.summaries import PublicQueueSummary
 from msmq.manager.administration.summaries import optional_type
 from msmq.manager.interruptions import INTERRUPTIONS
@@ -66,7 +66,7 @@ async def find_public_queues(
                 await deferLater(reactor, 0)
     except INTERRUPTIONS:
         # The directory keeps what the read has found until it ends, and that is limited for all reads.
-        Deferred.fromCoroutine(_end(access, run, begun.value))
+        run_in_background(_end(access, run, begun.value), "ending a read of the directory")
         raise
     await run(access.read_directory_end(begun.value))
     if following.result is not DirectoryOperationResult.END_OF_DATA:

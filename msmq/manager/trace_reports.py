@@ -8,6 +8,7 @@ from typing import ClassVar, Final, Protocol
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from msmq.background import run_in_background
 from msmq.interfaces.session import ISession
 from msmq.manager.outbox import Outbox
 from msmq.manager.performer import Performer
@@ -72,7 +73,7 @@ class Reports:
         identifier = performer.model.identifier
         made = report(view, performer.clock.now(), queue_manager=identifier, next_hop=next_hop)
         if made is not None:
-            Deferred.fromCoroutine(self._send(made, view, is_own=is_own))
+            run_in_background(self._send(made, view, is_own=is_own), "sending a trace report")
 
     async def _send(self, made: TraceReport, view: UserMessageView, *, is_own: bool) -> None:
         try:

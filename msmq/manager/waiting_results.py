@@ -9,6 +9,7 @@ import attrs
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from msmq.background import run_in_background
 from msmq.manager.performer import FIRST_RETRY, Performer
 from msmq.manager.result_records import (
     LARGEST_RECORDED,
@@ -154,7 +155,7 @@ class WaitingResults:
         was_throttled, storage.throttled = storage.throttled, False
         try:
             for portion in _portions(waiting):
-                Deferred.fromCoroutine(self._send_last(portion))
+                run_in_background(self._send_last(portion), "storing results of messages")
         finally:
             storage.throttled = was_throttled
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
+from twisted.internet.defer import CancelledError
 from twisted.logger import capturedLogs, formatEvent
 
 from msmq.persistence.changes import AppendEvent, Change, PutState, RemoveMessages, RemoveState
@@ -60,6 +62,16 @@ class FullStoreTests(ManagerTestCase):
         self.successResultOf(self.service.stopService())
         snapshot = self.successResultOf(self.store.open())
         self.assertNotIn("space_probe", snapshot.state)
+
+    def test_probes_that_fail_otherwise(self) -> None:
+        """Another error of the store, such as a cancellation, does not end the probes."""
+        for error in (BROKEN, CancelledError(), asyncio.CancelledError()):
+            self.fill()
+            self.store.break_down(error)
+            self.clock.advance(30)
+            self.store.recover()
+            self.clock.advance(30)
+            self.assertFalse(self.service.inspection.status().throttled)
 
     def test_killed_during_a_probe(self) -> None:
         """The next start removes what is left of it."""

@@ -187,6 +187,7 @@ ROOMS = {
         6,
         (
             *BELOW_PROVIDERS,
+            "background",
             "decoding",
             "bridge",
             "control",

@@ -10,6 +10,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
+from msmq.background import run_in_background
 from msmq.bridge_service.amqp10.answer_time import NoAnswer, in_time
 from msmq.bridge_service.amqp10.engine import EngineProtocol
 from msmq.bridge_service.amqp10.messages import encode
@@ -101,7 +102,7 @@ class Amqp10Publisher:
                     self._replies.pop(idle[0]).link.detach()
             link = SenderLink(self._engine, address, self._results, self._reactor)
             found = self._replies[address] = _ReplyLink(link)
-            Deferred.fromCoroutine(self._open_reply(found))
+            run_in_background(self._open_reply(found), "opening a reply link")
         self._replies.move_to_end(address)
         return found
 

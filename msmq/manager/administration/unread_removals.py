@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import attrs
-from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from msmq.background import run_in_background
 from msmq.interfaces.storage import DamagedMessageKept, MessageNotStored
 from msmq.line_limit import LineLimit
 from msmq.manager.acknowledgement_batch import AcknowledgementBatch
@@ -66,7 +66,7 @@ class UnreadRemovals:
             self._set_aside(departure)
             return
         if any(position.is_stored for position in departure.positions):
-            Deferred.fromCoroutine(self._persist(departure))
+            run_in_background(self._persist(departure), "removing unread messages")
             return
         performer = self._performer
         settlement = performer.model.settle(departure, performer.clock.now())
@@ -84,7 +84,7 @@ class UnreadRemovals:
     def _set_aside(self, departure: Departure) -> None:
         self._kept.append(departure)
         if not self._is_removing_kept:
-            Deferred.fromCoroutine(self._remove_kept())
+            run_in_background(self._remove_kept(), "removing damaged messages")
 
     async def finish(self, departure: Departure) -> None:
         """Remove these messages durably, with their events and acknowledgements.
@@ -223,7 +223,7 @@ class UnreadRemovals:
         cause = error.__cause__
         if isinstance(cause, DamagedMessageKept) or not isinstance(cause, MessageNotStored):
             return False
-        Deferred.fromCoroutine(self._persist(departure))
+        run_in_background(self._persist(departure), "removing unread messages")
         return True
 
     def _return(self, departure: Departure) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
-from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from msmq.background import undivided
+from msmq.background import run_in_background, undivided
 from msmq.interfaces.drains import DrainSummary, IDrains
 from msmq.manager.administration.summaries import queue_path
 from msmq.manager.applications.checked_calls import checked
@@ -241,7 +241,7 @@ class QueueDrains:
         for drain in list(self._drains.values()):
             if drain.queue.is_deleted:
                 self._drop(drain)
-                Deferred.fromCoroutine(self._remove(drain))
+                run_in_background(self._remove(drain), "removing a drain")
 
     async def _remove(self, drain: QueueDrain) -> None:
         """Remove a drain from the store once its present batch, which is counted there, is stored or not."""

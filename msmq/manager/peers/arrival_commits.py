@@ -13,6 +13,7 @@ import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from msmq.deadline_timer import DeadlineTimer
 from msmq.manager.interruptions import INTERRUPTIONS
@@ -82,8 +83,11 @@ class ArrivalCommits:
         self._waiting.append(_Waiting(changes, now, done))
         if not self._is_storing:
             self._is_storing = True
-            Deferred.fromCoroutine(self._store())
+            Deferred.fromCoroutine(self._store()).addErrback(self._not_stored)
         return done
+
+    def _not_stored(self, failure: Failure) -> None:
+        self.log.failure("arrivals were not stored", failure)
 
     async def _store(self) -> None:
         performer = self._performer

@@ -204,6 +204,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     ): 2071,
     "report of message {message} to {queue} discarded: {error}{others}": 2072,
     "arrivals were not stored": 2091,
+    "unexpected error: {what} failed": 2092,
     "an attempt to reach a next hop failed": 3001,
     "cannot connect to {address}: all descriptors for dialled sessions are in use{others}": 3002,
     "cannot connect to {address}: {error}{others}": 3003,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
+from msmq.background import run_in_background
 from msmq.control.server.http.disconnection import next_reactor_turn
 from msmq.control.server.live.history import INTERVAL, FigureHistory
 from msmq.control.server.messages.json_records import json_record
@@ -76,7 +76,7 @@ class LiveFigures:
 
     def _sample(self) -> None:
         self._call = self._clock.callLater(INTERVAL, self._sample)
-        Deferred.fromCoroutine(self._take_sample())
+        run_in_background(self._take_sample(), "taking a sample of the figures")
 
     async def _take_sample(self) -> None:
         try:

@@ -19,6 +19,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from msmq.background import run_in_background
 from msmq.control.protocol.records import RecordDecoder, StreamRecord
 from msmq.control.protocol.refusals import internal_error, invalid
 from msmq.control.server.http.disconnection import running
@@ -187,7 +188,7 @@ class SendPipeline:
             self._call.cancel()
             self._call = None
         if self._transaction is not None and not self._handed_over and not self._is_ending:
-            running(self._abort(self._transaction))
+            run_in_background(self._abort(self._transaction), "aborting the transaction of a stream")
 
     def report(self) -> None:
         """Report the known results, in order, unless their consumer is behind."""
@@ -288,7 +289,7 @@ class SendPipeline:
         if not self._is_closed:
             self.report()
         elif self._transaction is not None and not self._is_ending:
-            running(self._abort(self._transaction))
+            run_in_background(self._abort(self._transaction), "aborting the transaction of a stream")
 
     def _drop_records(self) -> None:
         self._backlog -= sum(map(cost, self._records))
@@ -300,7 +301,7 @@ class SendPipeline:
             if self._transaction is None:
                 self._finish()
             else:
-                running(self._decide(self._transaction))
+                run_in_background(self._decide(self._transaction), "ending the transaction of a stream")
 
     async def _decide(self, transaction: ITransaction) -> None:
         """Commit a complete stream, abort any other, and report the result."""
@@ -325,7 +326,11 @@ class SendPipeline:
         self._transaction = None
         # An administrator may have aborted it already.
         if transaction.state in ("active", "prepared"):
-            await transaction.abort()
+            try:
+                await transaction.abort()
+            except Exception:
+                # The stream ends all the same; its client would wait for the result.
+                self._log.failure("A transaction could not be aborted")
 
     def _finish(self) -> None:
         if self._unreported is not None and not self._is_closed:
