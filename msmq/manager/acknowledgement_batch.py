@@ -109,37 +109,42 @@ class AcknowledgementBatch:
             except MQError as error:
                 self._drop(view.identity, message_class, error)
 
-    def prepare(self, *, is_with_messages: bool = True) -> Sequence[Change]:
+    def prepare(self, *, is_with_messages: bool = True, ignores_throttle: bool = False) -> Sequence[Change]:
         """Enqueue the acknowledgements, still invisible; returns the changes to store.
 
         What has no space while the store is full waits for it; the changes record that, as far as its sender
         waits for it.
 
         @param is_with_messages: they are stored with the changes of their messages, which have not left yet.
+        @param ignores_throttle: store them although the store was full the last time.
         """
         results = self._results
         if not results:
             return ()
         performer = self._performer
         storage = performer.model.storage
+        is_throttled = storage.throttled and not ignores_throttle
         # Those about messages that leave a queue replace them, as copies in a journal do, and those about
         # messages that arrive are as few as these: at a full queue manager they would be dropped, and the
         # sender would never learn the result. Refused messages need no space, so their number has no bound.
         bound = sum(result.view.size for result in results if result.is_bound)
         others = sum(result.view.size for result in results if not result.is_bound)
         spare = storage.spare_for(bound, others)
-        if bound + others > storage.free_with(spare):
+        if bound + others > storage.free_with(spare, ignores_throttle=ignores_throttle):
             # The others must not use the bytes of these, so they come last.
             results.sort(key=lambda result: not result.is_bound)
         self._admission = admission = performer.model.admit(
-            [(result.queue, result.view) for result in results], performer.clock.now(), spare=spare
+            [(result.queue, result.view) for result in results],
+            performer.clock.now(),
+            spare=spare,
+            ignores_throttle=ignores_throttle,
         )
         refused = {refusal.index: refusal.status for refusal in admission.refusals}
         self._results = [result for index, result in enumerate(results) if index not in refused]
         records = [removal_of(result) for result in self._results if result.record]
         for index, status in refused.items():
             result = results[index]
-            is_full = status is EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED and storage.throttled
+            is_full = status is EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED and is_throttled
             if is_full and result.is_bound:
                 self._has_no_space.append(result)
             else:
@@ -191,12 +196,13 @@ class AcknowledgementBatch:
         else:
             self.show()
 
-    async def store(self) -> None:
+    async def store(self, *, ignores_throttle: bool = False) -> None:
         """As L{send}, but the caller keeps them if the store fails.
 
+        @param ignores_throttle: as for L{prepare}.
         @raise MQError: it failed; none of them was sent.
         """
-        await self._store(self.prepare(is_with_messages=False))
+        await self._store(self.prepare(is_with_messages=False, ignores_throttle=ignores_throttle))
 
     async def _send(self, changes: Sequence[Change]) -> None:
         try:

@@ -109,7 +109,10 @@ class Outbox:
         self._signer = signer
         self._peer_queues = peer_queues
         self._final_acks = final_acks
-        self._waiting = WaitingResults(performer, lambda results: self._batch(results).store())
+        self._waiting = WaitingResults(
+            performer,
+            lambda results, ignores: self._batch(results).store(ignores_throttle=ignores),
+        )
         self.acknowledgements: Counter[str] = Counter()
 
     def configure(self, *, send_insecure: bool) -> None:

@@ -44,13 +44,14 @@ class WaitingResults:
     as far as these are small, so that neither a stop nor a kill loses them. A stop stores the others if there
     is space by then, and loses them otherwise, as a kill does.
 
-    @param send: stores results, and sends them; raises L{MQError} if the store failed, and has sent none.
+    @param send: stores results, and sends them; raises L{MQError} if the store failed, and has sent none. The
+        flag says that it tries also if the store was full the last time.
     """
 
     log: ClassVar[Logger] = Logger()
 
     def __init__(
-        self, performer: Performer, send: Callable[[Sequence[MessageResult]], Awaitable[None]]
+        self, performer: Performer, send: Callable[[Sequence[MessageResult], bool], Awaitable[None]]
     ) -> None:
         self._performer = performer
         self._send = send
@@ -151,17 +152,12 @@ class WaitingResults:
         self._bytes = sum(result.view.size for result in self._results)
         if not waiting or self._performer.is_stopped:
             return
-        storage = self._performer.model.storage
-        was_throttled, storage.throttled = storage.throttled, False
-        try:
-            for portion in _portions(waiting):
-                run_in_background(self._send_last(portion), "storing results of messages")
-        finally:
-            storage.throttled = was_throttled
+        for portion in _portions(waiting):
+            run_in_background(self._send_last(portion), "storing results of messages")
 
     async def _send_last(self, results: Sequence[MessageResult]) -> None:
         try:
-            await self._send(results)
+            await self._send(results, True)
         except MQError:
             self._report_lost(results)
 
@@ -194,7 +190,7 @@ class WaitingResults:
         results = next(_portions(self._results))
         self._storing = len(results)
         try:
-            await self._send(results)
+            await self._send(results, False)
         finally:
             self._storing = 0
         del self._results[: len(results)]

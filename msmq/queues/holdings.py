@@ -64,12 +64,18 @@ class Storage:
             return -1
         return _ENDLESS if self.limit is None else self.limit - self.used
 
-    def free_with(self, spare: int) -> int:
+    @property
+    def _unused(self) -> int:
+        return _ENDLESS if self.limit is None else self.limit - self.used
+
+    def free_with(self, spare: int, *, ignores_throttle: bool = False) -> int:
         """The same for messages that replace others, which leave: C{spare} bytes are for them in any case.
 
         The limit may be exceeded: by others that replace messages at the same time, or since it was lowered.
+
+        @param ignores_throttle: they are tried although the store was full the last time.
         """
-        return self.free if self.throttled else max(self.free, 0) + spare
+        return -1 if self.throttled and not ignores_throttle else max(self._unused, 0) + spare
 
     def spare_for(self, bound: int, others: int) -> int:
         """Bytes that results of messages may take beyond the limit.
@@ -80,7 +86,7 @@ class Storage:
         """
         if self.limit is None:
             return bound + others
-        reserve = min(RESULTS_RESERVE, self.limit >> 4) + min(self.free, 0)
+        reserve = min(RESULTS_RESERVE, self.limit >> 4) + min(self._unused, 0)
         return bound + max(0, min(others, reserve))
 
     @property

@@ -108,19 +108,22 @@ def admit(
     holdings: Holdings,
     now: Moment,
     spare: int = 0,
+    *,
+    ignores_throttle: bool = False,
 ) -> Admission:
     """Enqueue messages, in state ARRIVING, and charge their bytes.
 
     @param first: the SequentialID of the first; the others follow.
     @param spare: bytes that they may take beyond QueueManagerQuota.
+    @param ignores_throttle: they are accepted although the store was full the last time.
     """
-    if len(arrivals) > 1 and (together := _admit_run(arrivals, first, holdings, now, spare)) is not None:
-        return together
     storage = holdings.storage
+    free = storage.free_with(spare, ignores_throttle=ignores_throttle)
+    if len(arrivals) > 1 and (together := _admit_run(arrivals, first, holdings, now, free)) is not None:
+        return together
     admission = Admission()
     changes, groups, mortal = admission.changes, admission.groups, admission.mortal
     arrived = now.wall
-    free = storage.free_with(spare)
     express_room = storage.express_room
     queue: Queue | None = None
     entries: dict[int, MessagePosition] = {}
@@ -220,7 +223,7 @@ def admit(
 
 
 def _admit_run(
-    arrivals: Sequence[tuple[Queue, UserMessageView]], first: int, holdings: Holdings, now: Moment, spare: int
+    arrivals: Sequence[tuple[Queue, UserMessageView]], first: int, holdings: Holdings, now: Moment, free: int
 ) -> Admission | None:
     """Enqueue messages for one queue that have one shape, none of which is refused or journaled.
 
@@ -231,7 +234,6 @@ def _admit_run(
     views = [view for target, view in arrivals if target is queue and view.shape is shape]
     count, size, storage = len(views), shape.size, holdings.storage
     total = count * size
-    free = storage.free_with(spare)
     if (
         count < len(arrivals)
         or (shape.flags & _TH_JP == _JP and not isinstance(queue, OutgoingQueue))

@@ -58,6 +58,7 @@ class QueueArrivals:
         *,
         by_session: bool = False,
         spare: int = 0,
+        ignores_throttle: bool = False,
     ) -> Admission:
         """Enqueue Message, for many: add them to their queues, still invisible. [MS-MQDMPR] 3.1.7.1.9.
 
@@ -67,9 +68,11 @@ class QueueArrivals:
         @param by_session: whether they came over a session: none of them is journaled as sent here, whatever
             source its packet states, since its sender journals it.
         @param spare: bytes that they may take beyond QueueManagerQuota: they replace messages that leave.
+        @param ignores_throttle: they are accepted although the store was full the last time.
         """
         arrivals = self._collection.renewed(arrivals, now)
-        admission = admit(arrivals, self._numbers.sequential.take(len(arrivals)), self._holdings, now, spare)
+        first = self._numbers.sequential.take(len(arrivals))
+        admission = admit(arrivals, first, self._holdings, now, spare, ignores_throttle=ignores_throttle)
         if admission.journaled and not by_session:
             before = self._copying.dropped
             for queue, lookup_id in admission.journaled:
