@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from typing import Any, Final, TypeVar
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -72,6 +72,38 @@ async def completed(step: Coroutine[Deferred[Any], Any, T]) -> T:
     if isinstance(result, Failure):
         result.raiseException()
     return result
+
+
+async def to_the_end(work: Awaitable[None]) -> None:
+    """Wait for some work, also if this is cancelled meanwhile: half a close leaves a thread or a socket.
+
+    @raise CancelledError: this was cancelled, and the work is done.
+    """
+
+    outcome: list[Failure | None] = []
+    waiting: Deferred[None] = Deferred()
+
+    async def wait() -> None:
+        await work
+
+    def ended(result: Failure | None) -> None:
+        outcome.append(result)
+        if not waiting.called:
+            waiting.callback(None)
+
+    Deferred.fromCoroutine(wait()).addBoth(ended)
+    cancelled: CancelledError | None = None
+    while not outcome:
+        try:
+            await waiting
+        except CancelledError as error:
+            cancelled = error
+            waiting = Deferred()
+    [failure] = outcome
+    if failure is not None:
+        failure.raiseException()
+    if cancelled is not None:
+        raise cancelled
 
 
 def cancel_again(task: asyncio.Task[Any]) -> None:

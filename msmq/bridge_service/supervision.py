@@ -6,11 +6,10 @@ from collections.abc import Awaitable, Callable
 from itertools import cycle
 
 import attrs
-from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
-from twisted.python.failure import Failure
 
+from msmq.background import to_the_end
 from msmq.bridge_service.broker_settings import BrokerSettings
 from msmq.bridge_service.brokers import BrokerError, IBridgedBroker, IBrokerConnection
 
@@ -64,35 +63,3 @@ async def supervise(
         reports.failed(node, error, delay)
         await deferLater(reactor, delay)
         delay = min(2 * delay, settings.retry_maximum)
-
-
-async def to_the_end(work: Awaitable[None]) -> None:
-    """Wait for some work, also if this is cancelled meanwhile: half a close leaves a thread or a socket.
-
-    @raise CancelledError: this was cancelled, and the work is done.
-    """
-
-    outcome: list[Failure | None] = []
-    waiting: Deferred[None] = Deferred()
-
-    async def wait() -> None:
-        await work
-
-    def ended(result: Failure | None) -> None:
-        outcome.append(result)
-        if not waiting.called:
-            waiting.callback(None)
-
-    Deferred.fromCoroutine(wait()).addBoth(ended)
-    cancelled: CancelledError | None = None
-    while not outcome:
-        try:
-            await waiting
-        except CancelledError as error:
-            cancelled = error
-            waiting = Deferred()
-    [failure] = outcome
-    if failure is not None:
-        failure.raiseException()
-    if cancelled is not None:
-        raise cancelled

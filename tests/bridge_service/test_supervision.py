@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.bridge_service.supervision import to_the_end
+from msmq.background import to_the_end
 
 
 class ToTheEndTests(SynchronousTestCase):

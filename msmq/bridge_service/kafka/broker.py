@@ -6,10 +6,10 @@ from typing import Any
 
 from zope.interface import implementer
 
+from msmq.background import to_the_end
 from msmq.bridge_service.brokers import IBridgedBroker
 from msmq.bridge_service.kafka.connection import KafkaConnection
 from msmq.bridge_service.kafka.settings import KafkaSettings
-from msmq.bridge_service.supervision import to_the_end
 
 
 @implementer(IBridgedBroker)
