@@ -11,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.service.data_directory.identity import IdentityError, identity_path, load_identity
+from msmq.service.data_directory.identity import (
+    IdentityError,
+    has_identity,
+    identity_path,
+    load_identity,
+)
 
 FIRST = UUID("11111111-2222-4333-8444-555555555555")
 SECOND = UUID("66666666-7777-4888-9999-aaaaaaaaaaaa")
@@ -32,6 +37,13 @@ class IdentityTests(SynchronousTestCase):
         other = self.data / "other"
         other.mkdir()
         self.assertNotEqual(load_identity(self.data), load_identity(other))
+
+    def test_not_to_be_seen(self) -> None:
+        """A file that cannot be looked at is not reported as missing."""
+        path = identity_path(self.data)
+        path.symlink_to(path)
+        with self.assertRaisesRegex(IdentityError, f"{path}: Too many levels of symbolic links"):
+            has_identity(self.data)
 
     def test_is_readable_json_for_its_user_only(self) -> None:
         """The file has the GUID in braces, and no other file is left."""

@@ -196,11 +196,11 @@ def _wanted(
     if name is not None and name.lower() != own.name.lower():
         raise click.UsageError(f"{name} is not {own.name}, the queue manager of the --config")
     identifier = None
-    if has_identity(own.data):
-        try:
+    try:
+        if has_identity(own.data):
             identifier = load_identity(own.data)
-        except IdentityError as error:
-            raise MQError(Status.MQ_ERROR_DS_ERROR, str(error)) from error
+    except IdentityError as error:
+        raise MQError(Status.MQ_ERROR_DS_ERROR, str(error)) from error
     return own.name, MemberRequest(
         sites or tuple(format_guid(each) for each in own.sites) or None,
         (True if own.routing_server else None) if routing is None else routing,

@@ -95,8 +95,7 @@ def backup(
     @param description: the store, as of a configuration; C{None} for the one in the data directory.
     @raise StorageError: it failed; the previous backup is unchanged.
     """
-    if not has_identity(data):
-        raise StorageError(f"{data}: not the data directory of a queue manager; {IDENTITY} is missing")
+    _check_has_identity(data)
     if directory.absolute().is_relative_to(data.absolute()):
         raise StorageError(f"{directory}: a backup cannot be inside the data directory")
     chosen = described(data, description)
@@ -125,6 +124,15 @@ def backup(
         )
 
     return back_up(location.make_reader(), directory, describe, lambda: list(_kept_files(data)), report)
+
+
+def _check_has_identity(data: Path) -> None:
+    try:
+        if has_identity(data):
+            return
+    except IdentityError as error:
+        raise StorageError(str(error)) from error
+    raise StorageError(f"{data}: not the data directory of a queue manager; {IDENTITY} is missing")
 
 
 def _check_directory(directory: Path, own: str) -> None:
@@ -226,8 +234,7 @@ async def renew_identity(
         check_renewal(data)
     except IdentityError as error:
         raise StorageError(str(error)) from error
-    if not has_identity(data):
-        raise StorageError(f"{data}: not the data directory of a queue manager; {IDENTITY} is missing")
+    _check_has_identity(data)
     chosen = described(data, description)
     if chosen.partition(":")[0] not in LOCAL_KINDS or ":" in chosen:
         raise StorageError(

@@ -28,8 +28,18 @@ def identity_path(data: Path) -> Path:
 
 
 def has_identity(data: Path) -> bool:
-    """Whether a data directory already has an identifier."""
-    return os.path.exists(identity_path(data))
+    """Whether a data directory already has an identifier.
+
+    @raise IdentityError: that cannot be seen: the directory may not be entered, for example.
+    """
+    path = identity_path(data)
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise IdentityError(f"{path}: {error.strerror}") from error
+    return True
 
 
 def check_renewal(data: Path) -> None:
@@ -48,7 +58,7 @@ def check_renewal(data: Path) -> None:
         names = sorted(os.listdir(data.parent))
         renamed = [data.with_name(name) for name in names if former.fullmatch(name)]
         renamed = sorted(filter(has_identity, renamed), key=lambda path: path.stat().st_ctime)
-    except OSError:
+    except (OSError, IdentityError):
         return
     unfinished = [name for name in names if name.startswith(unfinished_name(data))]
     if renamed and unfinished:

@@ -22,7 +22,7 @@ from msmq.storage.checking.sqlite_repair import rebuild
 from msmq.storage.damage import DamagePolicy
 from msmq.storage.log.factory import DIRECTORY_NAME, mark_name
 from msmq.storage.migration.store_locations import store_location_of
-from msmq.storage.readers import store_in_use
+from msmq.storage.readers import check_entry, store_in_use
 from msmq.storage.scrub_policy import ScrubPolicy
 from msmq.storage.sqlite.store import FILE_NAME, MARK_SUFFIX, SqliteMessageStore
 from msmq.storage.threaded import ThreadedMessageStore
@@ -144,6 +144,7 @@ def described(data: Path, description: str | None) -> str:
     if description is not None:
         store_location_of(description, data)
         return description
+    check_entry(data)
     found = [kind for kind in LOCAL if store_location_of(kind, data).exists()]
     if not found:
         raise StorageError(f"{data}: there is no store; select one with --store")

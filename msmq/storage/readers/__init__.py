@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from msmq.interfaces.storage import StorageError
@@ -13,6 +14,7 @@ __all__ = [
     "RowPage",
     "StoreMoved",
     "StoreReader",
+    "check_entry",
     "has_store",
     "open_looked_up",
     "open_reader",
@@ -83,8 +85,10 @@ def store_in_use(directory: Path) -> Path | None:
 
     The mark of a log alone is not read here, since it costs the reading of its index; its reader reads it.
 
-    @raise StorageError: it was moved to another place, or both seem to be in use.
+    @raise StorageError: it was moved to another place, both seem to be in use, or the directory may not be
+        entered.
     """
+    check_entry(directory)
     stores = [directory / STORE_FILE] if (directory / STORE_FILE).exists() else []
     if is_log(directory / LOG_DIRECTORY):
         stores.append(directory / LOG_DIRECTORY)
@@ -137,10 +141,31 @@ def _mark_of(store: Path) -> MigrationMark | None:
 
 
 def has_store(directory: Path) -> bool:
-    """Whether a directory is a data directory with a store in files, or that of a record log."""
+    """Whether a directory is a data directory with a store in files, or that of a record log.
+
+    @raise StorageError: the directory may not be entered.
+    """
+    check_entry(directory)
     return (directory / STORE_FILE).exists() or is_log(directory) or is_log(directory / LOG_DIRECTORY)
 
 
+def check_entry(directory: Path) -> None:
+    """Check that a directory can be entered: otherwise a file that may not be in it would be named.
+
+    @raise StorageError: it cannot, for lack of a right, for example; one that does not exist is no error.
+    """
+    try:
+        os.stat(os.path.join(directory, "."))
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        raise StorageError(f"{directory}: {error.strerror}") from error
+
+
 def is_log(directory: Path) -> bool:
-    """Whether a directory is that of a record log."""
+    """Whether a directory is that of a record log.
+
+    @raise StorageError: the directory may not be entered.
+    """
+    check_entry(directory)
     return any((directory / name).is_file() for name in CHECKPOINTS)

@@ -10,17 +10,19 @@ from pathlib import Path
 from uuid import UUID
 
 import attrs
-from twisted.trial.unittest import SkipTest
+from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from msmq.interfaces.storage import StorageError
 from msmq.persistence.changes import (
     RemoveMessages,
 )
-from msmq.service.data_directory.backup import renew_identity
+from msmq.service.data_directory.backup import backup, renew_identity
 from msmq.service.data_directory.data_lock import DataLock
 from msmq.service.data_directory.identity import load_identity
+from msmq.service.data_directory.store_check import described
 from msmq.storage.backup.backup import back_up, check_backup
 from msmq.storage.backup.backup_file import FILE_NAME, BackupFacts, BackupFile
+from msmq.storage.readers import open_reader
 from msmq.storage.readers.log import LogStoreReader
 from msmq.storage.readers.shape import MomentGone, RowPage
 from tests.builders import ALPHA, BETA
@@ -253,3 +255,20 @@ class SqliteBackupTests(BackupTestCase):
         await self.restored(kind="log")
         before, after = self.digest(self.data), self.digest(self.target, "log")
         self.assertEqual({**after, "events": None}, {**before, "events": None})
+
+
+class UnreadableDirectoryTests(SynchronousTestCase):
+    """A data directory that cannot be entered; here a symbolic link to itself, since root may enter all."""
+
+    def test_is_named(self) -> None:
+        """The reason is its own, and not that a file in it, or its store, is missing."""
+        data = Path(self.mktemp()).absolute()
+        data.symlink_to(data)
+        output = data.with_name("output")
+        for command in (
+            lambda: backup(data, None, output, lambda _: None),
+            lambda: described(data, None),
+            lambda: open_reader(str(data)),
+        ):
+            error = self.assertRaises(StorageError, command)
+            self.assertRegex(str(error), f"^{data}(/identity.json)?: Too many levels of symbolic links")
