@@ -118,10 +118,12 @@ class Settings:
         except MQError as error:
             if error.status not in _NO_QUEUE:
                 raise
-            meant = None if is_new else self._meant(name)
+            # It may be about another argument, such as the administration queue; several names are no queue.
+            is_about = _last_part(name).lower() in error.detail.lower() and "," not in name
+            meant = self._meant(name) if is_about and not is_new else None
             if meant is not None:
                 raise MQError(error.status, f"{error.detail}; did you mean {meant}?") from error
-            if name and "\\" not in name and "=" not in name:
+            if is_about and name and "\\" not in name and "=" not in name:
                 raise MQError(error.status, f"{error.detail}; {_PATH_SYNTAX}") from error
             raise
 

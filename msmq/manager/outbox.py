@@ -40,7 +40,7 @@ from msmq.wire.reader import Reader
 
 _REFUSALS = {
     EnqueueStatus.QUEUE_QUOTA_EXCEEDED: "the quota of the queue is exceeded",
-    EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED: "the quota of all queues is exceeded, or the store is full",
+    EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED: "the quota of all queues is exceeded",
     EnqueueStatus.TIMED_OUT_IN_TRANSIT: "its time to reach the queue has expired",
     EnqueueStatus.QUEUE_DELETED: "the queue was deleted",
 }
@@ -66,7 +66,9 @@ def refuse(refusals: Sequence[EnqueueRefusal], count: int, storage: Storage) -> 
                 f"{what}{_QUOTAS[refusal.status]} is exceeded: its packet of {size} bytes is larger than"
                 f" all of it, {limit} bytes"
             )
-        raise MQError(Status.MQ_ERROR_INSUFFICIENT_RESOURCES, what + _REFUSALS[refusal.status])
+        is_full = refusal.status is EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED and storage.throttled
+        reason = "the store is full" if is_full else _REFUSALS[refusal.status]
+        raise MQError(Status.MQ_ERROR_INSUFFICIENT_RESOURCES, what + reason)
 
 
 def _limit_of(refusal: EnqueueRefusal, storage: Storage) -> int | None:

@@ -57,7 +57,7 @@ LOG_FILES = (
 
 REFUSALS = (Status.MQ_ERROR_INSUFFICIENT_RESOURCES, Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
 
-KEPT_OUT = "or the store is full"
+KEPT_OUT = "the store is full"
 """The refusal of a change to a disk that was full a moment ago."""
 
 REPORTED = (

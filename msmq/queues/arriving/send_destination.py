@@ -111,6 +111,8 @@ def decide_destination(name: FormatName | PathName, facts: DestinationFacts) -> 
         case DirectFormatName():
             if name.protocol not in OFFERED_PROTOCOLS:
                 return _unsupported(f"{name}: the {name.protocol.name} transport is not offered")
+            if name.address.lower() in ("private$", "system$"):
+                return _unsupported(f"{name}: {name.address} is not a computer")
             return OutgoingDestination(name)
         case PrivateFormatName():
             if name.number == TRANSIT_NUMBER:

@@ -128,6 +128,8 @@ def parse_path_name(text: str, version: int = 4, lenient: bool = False) -> PathN
     computer = computer_name(first, lenient=lenient)
     if rest is None:
         raise first.illegal("a backslash and a queue name are missing", len(first))
+    if first.lower in (PRIVATE[:-1], SYSTEM[:-1]):
+        raise first.illegal("expected a computer, such as . for this one,")
     if rest.lower.startswith(SYSTEM):
         name = _check_queue(rest.after(len(SYSTEM)), PathKind.SYSTEM, lenient=lenient, version=version)
         return PathName(computer, name, PathKind.SYSTEM)

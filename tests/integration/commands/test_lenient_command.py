@@ -40,6 +40,10 @@ class SuggestionTests(CommandTestCase):
             (("queue", "show", "orders"), f"; did you mean {ORDERS}?"),
             (("receive", ".\\private$\\ordesr"), f"; did you mean {ORDERS}?"),
             (("send", "ALPHA\\orders", "--body", "x"), f"; did you mean {ORDERS}?"),
+            (("send", "private$\\orders", "--body", "x"), f"; did you mean {ORDERS}?"),
+            (("queue", "show", "private$\\orders"), f"; did you mean {ORDERS}?"),
+            (("send", ORDERS, "--ack", "reach", "--admin-queue", "no", "--body", "x"), " of 'no'"),
+            (("send", f".\\private$\\x,{ORDERS}s", "--body", "x"), f"{ORDERS}s'"),
             (("queue", "delete", ".\\private$\\zebra"), "queue .\\private$\\zebra does not exist"),
         ):
             ended = await self.msmq(*arguments)

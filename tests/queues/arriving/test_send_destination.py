@@ -52,6 +52,7 @@ TABLE: tuple[tuple[str, DestinationFacts, type | Status, str], ...] = (
     ("DIRECT=TCP:192.0.2.1\\private$\\orders;late", REMOTE, OutgoingDestination, ""),
     (f"PRIVATE={GUID}\\00000001", REMOTE, OutgoingDestination, ""),
     (f"PRIVATE={GUID}\\00000000", REMOTE, NOT_FOUND, "number"),
+    ("DIRECT=OS:Private$\\orders", REMOTE, UNSUPPORTED, "Private$ is not a computer"),
     ("DIRECT=HTTP://beta/msmq/orders", REMOTE, UNSUPPORTED, "HTTP transport is not offered"),
     ("DIRECT=IPX:00000001:000000000002\\orders", REMOTE, UNSUPPORTED, "IPX transport is not offered"),
     ("MULTICAST=224.0.0.1:8001", REMOTE, UNSUPPORTED, "cannot be sent to"),

@@ -118,6 +118,8 @@ class ErrorTests(SynchronousTestCase):
             ("\\q", "a computer name is missing", 1),
             ("srv", "a backslash and a queue name are missing", 4),
             ("s;v\\q", "';' is not allowed in a computer name", 2),
+            ("private$\\orders", "expected a computer, such as . for this one,", 1),
+            ("System$\\orders", "expected a computer, such as . for this one,", 1),
             ("srv\\", "a queue name is missing", 5),
             ("srv\\private$", "private$ is not a name of a public queue", 5),
             ("srv\\System$", "System$ is not a name of a public queue", 5),
