@@ -97,7 +97,7 @@ class MakeServiceTests(SynchronousTestCase):
             str(ended.code).splitlines(),
             [
                 "--address: must be an IP address, not 'x'",
-                f"{path}:2: limits.quota: must be from 1 to 4294967295, not 0",
+                f"{path}:2: limits.quota: must be from 1 to 4294967295 KiB, not 0",
                 f"{path}:4: listen.port: is not a key of [listen]",
             ],
         )
