@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import ClassVar
 
+import attrs
 from twisted.logger import Logger
 
 from msmq.background import run_in_background
@@ -18,6 +19,7 @@ from msmq.queues.holdings import forget_queues
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import Queue
 from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.names.format_name import FormatName
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
@@ -28,8 +30,24 @@ from msmq.wire.reader import Reader
 Answer = tuple[Queue, UserMessageView]
 """A packet of this queue manager, and its destination queue."""
 
-LaterAnswer = Callable[[], object]
-"""Begins to send an answer that has to wait for something; called once what it reports is stored."""
+
+@attrs.frozen
+class LaterAnswer:
+    """An answer for a public queue that has to be looked up first.
+
+    @ivar name: that queue.
+    @ivar view: its packet without the owner of the queue; C{None} for an answer that a crash may lose.
+    @ivar about: the 20 bytes of the message's identifier.
+    @ivar begin: looks the queue up and sends the answer; called once what it reports is stored, with the
+        number of the record of the answer, 0 if it has none.
+    """
+
+    name: FormatName
+    view: UserMessageView | None
+    about: bytes
+    message_class: MessageClass
+    begin: Callable[[int], object]
+
 
 AcknowledgementBuilder = Callable[
     [UserMessageView, MessageClass, bool, "str | None"], Iterable[Answer | LaterAnswer]
@@ -71,7 +89,10 @@ class AcknowledgementBatch:
         self._waiting = waiting
         self._counts = counts
         self._results = list(results)
-        self._later: list[LaterAnswer] = []
+        # With the numbers of their records.
+        self._later: list[tuple[LaterAnswer, int]] = []
+        self._reservations: Sequence[Change] = ()
+        self._removed: list[MessageResult] = []
         self._admission: Admission | None = None
         self._has_no_space: list[MessageResult] = []
 
@@ -105,7 +126,7 @@ class AcknowledgementBatch:
                         )
                         self._results.append(result)
                     else:
-                        self._later.append(answer)
+                        self._later.append((answer, 0))
             except MQError as error:
                 self._drop(view.identity, message_class, error)
 
@@ -113,14 +134,15 @@ class AcknowledgementBatch:
         """Enqueue the acknowledgements, still invisible; returns the changes to store.
 
         What has no space while the store is full waits for it; the changes record that, as far as its sender
-        waits for it.
+        waits for it. They record recoverable ones for queues that have to be looked up, too.
 
         @param is_with_messages: they are stored with the changes of their messages, which have not left yet.
         @param ignores_throttle: store them although the store was full the last time.
         """
+        looked_up = self._record_later() if self._later and is_with_messages else []
         results = self._results
         if not results:
-            return ()
+            return looked_up
         performer = self._performer
         storage = performer.model.storage
         is_throttled = storage.throttled and not ignores_throttle
@@ -141,7 +163,8 @@ class AcknowledgementBatch:
         )
         refused = {refusal.index: refusal.status for refusal in admission.refusals}
         self._results = [result for index, result in enumerate(results) if index not in refused]
-        records = [removal_of(result) for result in self._results if result.record]
+        self._removed = [result for result in self._results if result.record]
+        records = [*looked_up, *map(removal_of, self._removed)]
         for index, status in refused.items():
             result = results[index]
             is_full = status is EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED and is_throttled
@@ -149,12 +172,31 @@ class AcknowledgementBatch:
                 self._has_no_space.append(result)
             else:
                 if result.record:
+                    self._removed.append(result)
                     records.append(removal_of(result))
                 self._drop(result.about, result.message_class, status.name)
         if is_with_messages and self._has_no_space:
             self._has_no_space, recorded = self._waiting.recorded(self._has_no_space)
             records += recorded
         return [*admission.changes, *records] if records else admission.changes
+
+    def _record_later(self) -> list[Change]:
+        """Record the answers for queues that have to be looked up: a crash meanwhile would lose them."""
+        changes: list[Change] = []
+        later: list[tuple[LaterAnswer, int]] = []
+        for answer, record in self._later:
+            if answer.view is not None:
+                record, recorded = self._waiting.recorded_name(
+                    answer.name, answer.view, answer.about, answer.message_class
+                )
+                changes += recorded
+            later.append((answer, record))
+        self._later = later
+        if changes:
+            # Their MessageIDs are not used again.
+            self._reservations = self._performer.model.reservations()
+            changes += self._reservations
+        return changes
 
     @property
     def queues(self) -> Collection[Queue]:
@@ -163,6 +205,10 @@ class AcknowledgementBatch:
 
     def show(self) -> None:
         """The changes are stored: make the acknowledgements available for sending."""
+        if self._reservations:
+            self._performer.model.stored(self._reservations)
+        if self._removed:
+            self._waiting.withdraw(self._removed)
         if self._later or self._has_no_space:
             self._begin_others()
         admission = self._admission
@@ -176,6 +222,8 @@ class AcknowledgementBatch:
 
     def withdraw(self) -> None:
         """The changes were not stored: discard the acknowledgements."""
+        for _, record in self._later:
+            self._waiting.withdraw_record(record)
         self._later.clear()
         self._waiting.withdraw(self._has_no_space)
         self._has_no_space.clear()
@@ -209,7 +257,7 @@ class AcknowledgementBatch:
             await self._store(changes)
         except MQError as error:
             for result in self._results:
-                if result.is_bound:
+                if result.is_bound or result.record:
                     self._has_no_space.append(result)
                 else:
                     self._drop(result.about, result.message_class, error)
@@ -226,8 +274,8 @@ class AcknowledgementBatch:
     def _begin_others(self) -> None:
         """Begin what waits for something else than the changes: the directory, or space."""
         later, self._later = self._later, []
-        for begin in later:
-            begin()
+        for answer, record in later:
+            answer.begin(self._waiting.stored_name(record))
         if self._has_no_space:
             excess, self._has_no_space = self._waiting.add(self._has_no_space), []
             for result in excess:

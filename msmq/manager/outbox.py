@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import ClassVar
 
 from twisted.internet.defer import Deferred
@@ -367,19 +366,24 @@ class Outbox:
             await self._destinations.learn(unknown)
             return self._target(name, source)
 
-    def _answer_later(
+    def _later_answer(
         self, answer: Acknowledgement, view: UserMessageView, message_class: MessageClass, is_refusal: bool
-    ) -> None:
-        """Send an acknowledgement to a public queue that has to be looked up first."""
+    ) -> LaterAnswer:
+        """An acknowledgement for a public queue that has to be looked up first."""
 
-        async def send() -> None:
+        async def send(record: int) -> None:
             target = await self._learned(answer.destination, source)
             self._performer.check_running()
             [(queue, packet)] = self.build([target], [answer.message])[1]
-            self._batch([MessageResult(queue, packet, about, message_class, not is_refusal)]).send()
+            result = MessageResult(queue, packet, about, message_class, not is_refusal, record=record)
+            self._batch([result]).send()
 
-        def dropped(failure: Failure) -> None:
+        def dropped(failure: Failure, record: int) -> None:
             failure.trap(MQError)
+            if record and self._performer.is_stopped:
+                # The next start sends what is recorded.
+                return
+            self._waiting.drop_record(record)
             if (others := self._performer.peer_line("acknowledgement")) is not None:
                 self.log.warn(
                     "acknowledgement of message {message} not sent: {error}{others}",
@@ -390,7 +394,20 @@ class Outbox:
 
         # The message, which may be large, does not stay in memory meanwhile.
         source, about = view.source_queue_manager, view.identity
-        Deferred.fromCoroutine(send()).addErrback(dropped)
+        name, kept = answer.destination, None
+        if answer.message.is_recoverable:
+            performer = self._performer
+            first, sent_time = performer.model.take_message_ids(1), performer.clock.now().unix_seconds
+            [kept] = self._destinations.unplaced(name).views([answer.message], first, sent_time)
+            if self._signer.sends_sender:
+                kept = self._signer.secure(kept, answer.message, False)
+        return LaterAnswer(
+            name,
+            kept,
+            about,
+            message_class,
+            lambda record: Deferred.fromCoroutine(send(record)).addErrback(dropped, record),
+        )
 
     async def put_packet(self, name: FormatName, packet: bytes, source: bytes = b"") -> None:
         """Send a packet of this queue manager to a remote queue.
@@ -431,7 +448,7 @@ class Outbox:
             try:
                 target = self._target(answer.destination, view.source_queue_manager)
             except UnknownPublicQueue:
-                yield partial(self._answer_later, answer, view, message_class, is_refusal)
+                yield self._later_answer(answer, view, message_class, is_refusal)
             else:
                 yield from self.build([target], [answer.message])[1]
 

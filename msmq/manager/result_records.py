@@ -83,18 +83,36 @@ class ResultRecords:
 
     def recorded(self, result: MessageResult) -> tuple[MessageResult, Change]:
         """Give a result a record; returns the change to store with the removal of its message."""
-        self._last += 1
         queue = result.queue
+        number, change = self.record(
+            queue.definition.path if isinstance(queue, OutgoingQueue) else "",
+            queue.definition.identifier,
+            result.view,
+            result.about,
+            result.message_class,
+        )
+        return attrs.evolve(result, record=number), change
+
+    def record(
+        self, path: str, identifier: UUID, view: UserMessageView, about: bytes, message_class: MessageClass
+    ) -> tuple[int, Change]:
+        """A new record; returns its number and the change that stores it.
+
+        @param path: the format name of an outgoing queue, which the next start creates if necessary;
+            empty for a local queue.
+        @param identifier: that of the queue; ignored for an outgoing one.
+        """
+        self._last += 1
         writer = Writer()
         writer.u8(_VERSION, "Version")
-        writer.u16(result.message_class, "MessageClass")
-        writer.bytes(result.about)
-        path = queue.definition.path.encode() if isinstance(queue, OutgoingQueue) else b""
-        writer.u16(len(path), "PathSize")
-        writer.bytes(path)
-        writer.guid(queue.definition.identifier)
-        writer.bytes(result.view.packet)
-        return attrs.evolve(result, record=self._last), PutState(f"{PREFIX}{self._last}", writer.getvalue())
+        writer.u16(message_class, "MessageClass")
+        writer.bytes(about)
+        name = path.encode()
+        writer.u16(len(name), "PathSize")
+        writer.bytes(name)
+        writer.guid(identifier)
+        writer.bytes(view.packet)
+        return self._last, PutState(numbered_name(self._last), writer.getvalue())
 
     def _read(self, number: int, name: str, value: bytes, now: Moment) -> MessageResult | None:
         try:
@@ -118,9 +136,14 @@ class ResultRecords:
         return self._model.collection.of_identifier(identifier)
 
 
+def numbered_name(record: int) -> str:
+    """The name of the value that is a record."""
+    return f"{PREFIX}{record}"
+
+
 def record_name(result: MessageResult) -> str:
     """The name of the value that is the record of a result."""
-    return f"{PREFIX}{result.record}"
+    return numbered_name(result.record)
 
 
 def without_records(changes: Sequence[Change]) -> tuple[list[Change], set[str]]:

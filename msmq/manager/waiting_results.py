@@ -16,10 +16,15 @@ from msmq.manager.result_records import (
     MOST_RECORDED_BYTES,
     MessageResult,
     ResultRecords,
+    numbered_name,
     record_name,
 )
-from msmq.persistence.changes import Change
+from msmq.persistence.changes import Change, RemoveState
+from msmq.structures.names.format_name import FormatName
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
+from msmq.wire.guid import NULL_GUID
 
 MOST_WAITING: Final = 10_000
 """Limit on results that wait; further ones are dropped. Records have the same limit of their own."""
@@ -91,26 +96,67 @@ class WaitingResults:
         """
         found: list[MessageResult] = []
         changes: list[Change] = []
-        limit = min(MOST_RECORDED_BYTES, MOST_WAITING_BYTES)
         for result in results:
-            size = result.view.size
-            if (
-                result.is_awaited
-                and size <= LARGEST_RECORDED
-                and len(self._recorded) < MOST_WAITING
-                and self._recorded_bytes + size <= limit
-            ):
+            if result.is_awaited and self._has_capacity(result.view.size):
                 result, change = self._records.recorded(result)
-                self._recorded[result.record] = size
-                self._recorded_bytes += size
+                self._count(result.record, result.view.size)
                 changes.append(change)
             found.append(result)
         return found, changes
 
+    def _has_capacity(self, size: int) -> bool:
+        return (
+            size <= LARGEST_RECORDED
+            and len(self._recorded) < MOST_WAITING
+            and self._recorded_bytes + size <= min(MOST_RECORDED_BYTES, MOST_WAITING_BYTES)
+        )
+
+    def _count(self, record: int, size: int) -> None:
+        self._recorded[record] = size
+        self._recorded_bytes += size
+
+    def recorded_name(
+        self, name: FormatName, view: UserMessageView, about: bytes, message_class: MessageClass
+    ) -> tuple[int, Sequence[Change]]:
+        """The record of a result for a queue that is being looked up, and what to store with its cause.
+
+        After a crash it is sent to the outgoing queue of this name, where it waits for the look-up.
+        Either L{stored_name} or L{withdraw_record} has to follow.
+
+        @return: also the number of the record; 0, and nothing to store, beyond the limits.
+        """
+        if not self._has_capacity(view.size):
+            return 0, ()
+        record, change = self._records.record(str(name), NULL_GUID, view, about, message_class)
+        self._count(record, view.size)
+        return record, (change,)
+
+    def stored_name(self, record: int) -> int:
+        """What was to be stored with a record of L{recorded_name} is stored.
+
+        @return: the number of the record; 0 if it had no space.
+        """
+        if record and self._performer.is_left_out(numbered_name(record)):
+            self.withdraw_record(record)
+            return 0
+        return record
+
     def withdraw(self, results: Iterable[MessageResult]) -> None:
         """The records of these results were not stored, or are removed."""
         for result in results:
-            self._recorded_bytes -= self._recorded.pop(result.record, 0)
+            self.withdraw_record(result.record)
+
+    def withdraw_record(self, record: int) -> None:
+        """A record was not stored, or is removed."""
+        self._recorded_bytes -= self._recorded.pop(record, 0)
+
+    def drop_record(self, record: int) -> None:
+        """The result of this record is not sent."""
+        if record:
+            self.withdraw_record(record)
+            self._performer.commit_later(
+                (RemoveState(numbered_name(record)),), "the end of an acknowledgement that is not sent"
+            )
 
     def add(self, results: Iterable[MessageResult]) -> Sequence[MessageResult]:
         """Keep these results.

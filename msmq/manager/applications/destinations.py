@@ -36,6 +36,7 @@ from msmq.structures.names.format_name import (
 from msmq.structures.names.name_text import check_name, is_format_name
 from msmq.structures.names.path_name import PathName, parse_path_name
 from msmq.structures.status import MQError, Status
+from msmq.wire.guid import NULL_GUID
 
 _MOST_FOUND: Final = 1024
 """Limit on names whose queues are kept."""
@@ -213,6 +214,10 @@ class Destinations:
         if queue.definition.base_priority != found.base_priority:
             queue.definition = attrs.evolve(queue.definition, base_priority=found.base_priority)
         return SendTarget(found.name, queue, self._builder(found.name, found.owner), False, found.owner)
+
+    def unplaced(self, name: FormatName) -> PacketBuilder:
+        """Builds packets for a public queue whose owner is not known yet; it is set when they leave."""
+        return self._builder(name, NULL_GUID)
 
     def _expanded(self, names: tuple[FormatName | PathName, ...]) -> tuple[FormatName | PathName, ...]:
         """Expand Format Name: replace distribution lists by their queues. [MS-MQDMPR] 3.1.7.3.8.

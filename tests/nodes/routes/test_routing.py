@@ -47,6 +47,7 @@ class EnterpriseTestCase(NodesTestCase):
     sites: ClassVar[Mapping[str, UUID]] = SITES
     gates: ClassVar[Mapping[UUID, str]] = GATES
     links: Sequence[tuple[UUID, UUID, int]] = LINKS
+    directory_type: ClassVar[type[MemoryDirectory]] = MemoryDirectory
 
     options: Mapping[str, Any] = {}
     """Of the queue managers that are started from now on."""
@@ -80,7 +81,7 @@ class EnterpriseTestCase(NodesTestCase):
         )
 
     def enterprise(self) -> MemoryDirectory:
-        directory = MemoryDirectory(self.clock)
+        directory = self.directory_type(self.clock)
         directory.add(EnterpriseObject(identifier=UUID(int=0xE1), name="estate"))
         for number, (site, gate) in enumerate(self.gates.items()):
             directory.add(SiteObject(identifier=site, name=f"site {number} of {gate}"))
