@@ -58,6 +58,7 @@ SHOWN: Final = {
     "CertificateSummary.key": "the type of the key and its bits",
     "SecurityHeader.encryption_key": "encrypted, as it is on the wire",
     "CachedSymmetricKey.encrypted_key": "the same",
+    "TokenExpiry.token": "its name",
 }
 """Fields that are called as secrets are, and are none."""
 
