@@ -154,6 +154,7 @@ class ConnectionTests(BridgeTestCase):
             await self.until(lambda: route.in_flight == 1)
         finally:
             self.broker.control("set_vm_memory_high_watermark", "0.4")
+        await self.until_there(f"{queue}.dead")
         self.assertEqual(bodies(await self.get(f"{queue}.dead", 1)), [b"too large"])
         await self.until(lambda: route.in_flight == 0)
 
