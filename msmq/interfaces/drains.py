@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
+from typing import Final
 
 import attrs
 from zope.interface import Interface
 
 from msmq.interfaces.manager.summaries import TIME
+
+ARRIVAL_ACKNOWLEDGED: Final = "acknowledged"
+"""A message stays here until its arrival is acknowledged; one that is refused becomes a dead letter here."""
+
+ARRIVAL_UNPROVEN: Final = "unproven"
+"""A message is removed here at its hand-over, after which the destination may refuse it without notice."""
 
 
 @attrs.frozen(kw_only=True)
@@ -24,8 +31,11 @@ class DrainSummary:
         C{acknowledge_to} also those whose arrival is not acknowledged.
     @ivar acknowledge_to: the format name of the queue for acknowledgements of arrival; empty if messages are
         not kept until then.
+    @ivar arrival: whether the arrival of messages is known: L{ARRIVAL_ACKNOWLEDGED} for a transactional queue
+        and with C{acknowledge_to}, otherwise L{ARRIVAL_UNPROVEN}.
     @ivar refused: messages that were kept and became dead letters, since the start of the queue manager:
-        refused by the destination, or not acknowledged in time.
+        refused by the destination, or not acknowledged in time. 0 if messages are not kept, also if the
+        destination has refused all.
     @ivar moved: messages that have left the queue for the destination.
     @ivar bytes: the size of these.
     @ivar digest: of the identifiers that they have at the destination
@@ -42,6 +52,7 @@ class DrainSummary:
     remaining: int
     in_transit: int
     acknowledge_to: str
+    arrival: str
     refused: int
     moved: int
     bytes: int

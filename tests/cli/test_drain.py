@@ -19,6 +19,11 @@ from tests.nodes.support import Node
 
 TO = "DIRECT=OS:BETA\\private$\\orders"
 DRAIN = ("drain", ORDERS, "--to", TO, "--json")
+LOSS = "--accept-loss"
+UNKNOWN = (
+    "msmq: {} messages were moved, and {} may have refused them after their hand-over: compare with that"
+    " queue, and see the events and dead letters of its queue manager\n"
+)
 
 
 class DrainCommandTests(ServedCommandTestCase):
@@ -53,11 +58,13 @@ class DrainCommandTests(ServedCommandTestCase):
         self.put(*bodies, delivery=Delivery.RECOVERABLE)
 
     def proof(self, *arguments: str, status: int = 0) -> dict[str, Any]:
-        """What the command prints."""
+        """What the command prints; only a drain whose arrivals are not known says so as an error."""
         ended = self.msmq(*DRAIN, *arguments)
-        self.assertEqual((ended.status, ended.errors), (status, ""), ended.errors)
         [found] = ended.objects
         assert isinstance(found, dict)
+        is_known = found["arrival"] != "unproven" or not found["moved"]
+        errors = "" if is_known else UNKNOWN.format(found["moved"], TO)
+        self.assertEqual((ended.status, ended.errors), (status, errors), ended.errors)
         return found
 
     def test_proof(self) -> None:
@@ -78,17 +85,64 @@ class DrainCommandTests(ServedCommandTestCase):
         self.assertEqual(found["sent_digest"], found["digest"])
 
     def test_without_verification(self) -> None:
-        """Without the other server's message log, it waits until that has acknowledged everything."""
+        """Without the other server's message log, it waits until that has acknowledged everything, and says
+        that this does not prove the arrival.
+        """
         self.orders(b"1", b"2")
-        found = self.proof()
+        found = self.proof(LOSS)
         self.assertEqual((found["moved"], found["remaining"], found["in_transit"]), (2, 0, 0))
+        self.assertEqual(found["arrival"], "unproven")
         self.assertEqual(len(self.run_to_end(self.beta.service.inspection.browse(ORDERS)).messages), 2)
+
+    def test_loss_needs_consent(self) -> None:
+        """A queue that is not transactional is not drained to a destination whose refusals would not be
+        noticed; a transactional one is, since its messages stay until their FinalAcks.
+        """
+        self.orders(b"1")
+        refused = ("not transactional", "--acknowledge-to", "--verify", "--accept-loss")
+        for more in ([], ["--no-wait"], ["--in-clear"]):
+            with self.subTest(more=more):
+                self.assert_ended([*DRAIN, *more], 2, *refused)
+        self.clock.advance(10)
+        self.assertEqual(self.msmq("drain", "--json").objects, [])
+        self.assertEqual(self.bodies(), [b"1"])
+        invoices = ".\\private$\\invoices"
+        for service in (self.service, self.beta.service):
+            self.run_to_end(service.create_queue(invoices, transactional=True))
+        ended = self.msmq("drain", invoices, "--to", f"DIRECT=OS:BETA\\{invoices[2:]}", "--json")
+        self.assertEqual((ended.status, ended.errors), (0, ""))
+        self.assertEqual(ended.objects[0]["arrival"], "acknowledged")
+
+    def test_all_refused(self) -> None:
+        """The destination refuses the whole queue, which it has acknowledged: nothing that is printed looks
+        like an arrival, neither at once nor when the drain is shown or ended.
+        """
+        self.run_to_end(self.beta.service.delete_queue(ORDERS))
+        self.orders(b"1", b"2")
+        for arguments in ((*DRAIN[1:-1], LOSS), (ORDERS,), (ORDERS, "--end")):
+            with self.subTest(arguments=arguments):
+                ended = self.msmq("drain", *arguments)
+                parts = dict(line.split(maxsplit=1) for line in ended.output.splitlines() if " " in line)
+                self.assertEqual([parts[name] for name in ("arrival", "refused")], ["unproven"] * 2)
+                if len(arguments) > 1:
+                    self.assertEqual(ended.errors, UNKNOWN.format(2, TO))
+
+    def test_end_that_takes_too_long(self) -> None:
+        """A drain that --end has not ended in time is still there, and the command says how to end it."""
+        self.beta.deaf()
+        self.orders(b"1")
+        self.proof(LOSS, "--no-wait")
+        ended = self.msmq("drain", ORDERS, "--end", "--timeout", "2", "--json")
+        self.assertEqual(ended.status, 3)
+        self.assertIn("the drain is not ended: --end --no-wait ends it at once", ended.errors)
+        self.assertEqual(self.msmq("drain", ORDERS, "--end", "--no-wait").status, 0)
+        self.assertEqual(self.msmq("drain", "--json").objects, [])
 
     def test_time_out(self) -> None:
         """While the destination is away the command ends with status 3 in time; repeated, it continues."""
         self.beta.deaf()
         self.orders(b"1")
-        found = self.proof("--timeout", "2", status=3)
+        found = self.proof(LOSS, "--timeout", "2", status=3)
         self.assertEqual((found["moved"], found["in_transit"]), (1, 1))
         self.beta.listen()
         self.assertEqual(self.proof("--verify", "unix:beta")["arrived"], 1)
@@ -107,7 +161,7 @@ class DrainCommandTests(ServedCommandTestCase):
 
         self.waits = 0
         self.patch(command, "sleep", wait)
-        found = self.proof()
+        found = self.proof(LOSS)
         self.assertEqual((found["moved"], found["remaining"]), (1, 0))
 
     def test_refused(self) -> None:
@@ -167,7 +221,7 @@ class DrainCommandTests(ServedCommandTestCase):
 
     def test_end(self) -> None:
         """At the end the queue is empty and proven; what comes later stays."""
-        self.proof("--no-wait")
+        self.proof(LOSS, "--no-wait")
         self.orders(b"1")
         ended = self.msmq("drain", ORDERS, "--end", "--verify", "unix:beta", "--json")
         self.assertEqual(ended.status, 0, ended.errors)
@@ -181,7 +235,7 @@ class DrainCommandTests(ServedCommandTestCase):
     def test_list(self) -> None:
         """Without options it lists the drains, or shows one."""
         self.assertEqual(self.msmq("drain", "--json").objects, [])
-        self.proof("--no-wait")
+        self.proof(LOSS, "--no-wait")
         [found] = self.msmq("drain", "--json").objects
         self.assertEqual((found["queue"], found["destination"], found["condition"]), (ORDERS, TO, "running"))
         self.assertEqual(self.msmq("drain", ORDERS, "--json").objects, [found])
@@ -192,10 +246,11 @@ class DrainCommandTests(ServedCommandTestCase):
         """
         self.assert_ended(["drain", "--to", TO], 2, "QUEUE")
         self.assert_ended(["drain", ORDERS, "--to", TO, "--end"], 2, "--end")
-        self.proof("--no-wait")
+        self.proof(LOSS, "--no-wait")
         for ignored, *words in (
             (["--verify", "unix:beta"], "--verify", "--to", "--end"),
             (["--in-clear"], "--in-clear", "--to"),
+            ([LOSS], LOSS, "--to"),
             (["--end", "--acknowledge-to", "x"], "--acknowledge-to", "--to"),
             (["--end", "--verify", "unix:beta", "--no-wait"], "--no-wait", "--verify"),
         ):

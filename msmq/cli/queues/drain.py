@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from time import monotonic, sleep
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from msmq.cli.exit_status import DONE, REFUSED, TIMED_OUT
 from msmq.cli.options import SecondsOption, Settings, common_options, pass_settings
+from msmq.cli.output import Output
 from msmq.cli.queues.drain_proof import DrainProof
+from msmq.interfaces.drains import ARRIVAL_UNPROVEN
 from msmq.structures.status import MQError, Status
+
+if TYPE_CHECKING:
+    from msmq.control.client.client import ControlClient
 
 _COLUMNS: Final = ("queue", "destination", "condition", "remaining", "in_transit", "moved", "reason")
 _POLL: Final = 0.2
 """Seconds between two looks at a drain."""
 
 _PAGE: Final = 1000
+
+_VERIFIED: Final = "verified"
+"""The C{arrival} of messages that were compared with the message log of the destination."""
 
 _QUIET: Final = 60.0
 """Seconds without an arrival after which messages that have left this queue manager count as missing, unless
@@ -31,7 +39,11 @@ class _Unfinished(Exception):
 @click.command
 @click.argument("queue", required=False)
 @click.option("--to", "destination", metavar="DESTINATION", help="A format name of another queue manager.")
-@click.option("--end", is_flag=True, help="End the drain; later messages stay in the queue.")
+@click.option(
+    "--end",
+    is_flag=True,
+    help="End the drain once the queue is empty, with --no-wait at once; later messages stay there.",
+)
 @click.option(
     "--verify",
     metavar="SERVER",
@@ -43,6 +55,12 @@ class _Unfinished(Exception):
     metavar="QUEUE",
     help="Keep each message here until its arrival is acknowledged in QUEUE: the format name under which the"
     " destination knows a queue of this queue manager.",
+)
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="Move messages that are not transactional without --acknowledge-to and --verify: those that the"
+    " destination refuses are lost without notice.",
 )
 @click.option("--in-clear", is_flag=True, help="Also move messages that request encryption, without it.")
 @click.option("--timeout", type=SecondsOption(0), metavar="S", help="The longest wait in seconds.")
@@ -56,6 +74,7 @@ def drain(
     end: bool,
     verify: str | None,
     acknowledge_to: str | None,
+    accept_loss: bool,
     in_clear: bool,
     timeout: float | None,
     no_wait: bool,
@@ -66,27 +85,25 @@ def drain(
     and digests of both sides; the drain itself continues, also after a restart of the server, until --end.
     Repeat the command to continue an interrupted wait.  Without --to and --end it prints the drain of QUEUE,
     or all drains.
+
+    A destination acknowledges messages that are not transactional before it accepts them, so for such a queue
+    --to needs --acknowledge-to, --verify or --accept-loss.
     """
-    if queue is None and (destination, end, verify, acknowledge_to, in_clear) != (
-        None,
-        False,
-        None,
-        None,
-        False,
-    ):
+    if queue is None and any((destination, end, verify, acknowledge_to, accept_loss, in_clear)):
         raise click.UsageError("QUEUE is missing")
-    _check_options(destination, end, verify, acknowledge_to, in_clear, no_wait)
+    _check_options(destination, end, verify, acknowledge_to, accept_loss, in_clear, no_wait)
     output, client = settings.output, settings.client
     if queue is None:
         output.many(client.drains(), _COLUMNS)
         output.flush()
         return DONE
     if destination is None and not end:
-        output.one(client.drain(queue))
-        output.flush()
+        _print(output, client.drain(queue))
         return DONE
     with settings.naming(queue):
         if destination is not None:
+            if verify is None and acknowledge_to is None and not accept_loss:
+                _check_arrival(client, queue)
             if verify is not None:
                 _check_destination(settings, verify, destination)
             summary = client.begin_drain(queue, destination, in_clear=in_clear, acknowledge_to=acknowledge_to)
@@ -107,8 +124,14 @@ def drain(
         client.end_drain(queue)
         summary["condition"] = "ended"
     output.progress("")
-    output.one(summary)
-    output.flush()
+    _print(output, summary)
+    if summary["moved"] and summary["arrival"] == ARRIVAL_UNPROVEN:
+        click.echo(
+            f"msmq: {summary['moved']} messages were moved, and {summary['destination']} may have refused"
+            " them after their hand-over: compare with that queue, and see the events and dead letters of its"
+            " queue manager",
+            err=True,
+        )
     if missing:
         click.echo(
             f"msmq: {missing} of the moved messages have not arrived at {summary['destination']}: see the"
@@ -122,6 +145,8 @@ def drain(
             " dead letters of this queue manager",
             err=True,
         )
+    if end and summary["condition"] != "ended" and not missing:
+        click.echo("msmq: the drain is not ended: --end --no-wait ends it at once", err=True)
     faults = missing + summary.get("twice", 0) + (0 if "missing" in summary else summary["refused"])
     return REFUSED if status == DONE and faults else status
 
@@ -131,6 +156,7 @@ def _check_options(
     end: bool,
     verify: str | None,
     acknowledge_to: str | None,
+    accept_loss: bool,
     in_clear: bool,
     no_wait: bool,
 ) -> None:
@@ -140,12 +166,35 @@ def _check_options(
     """
     if destination is not None and end:
         raise click.UsageError("give one of --to DESTINATION and --end")
-    if destination is None and (acknowledge_to is not None or in_clear):
-        raise click.UsageError("--acknowledge-to and --in-clear need --to DESTINATION")
+    if destination is None and (acknowledge_to is not None or in_clear or accept_loss):
+        raise click.UsageError("--acknowledge-to, --accept-loss and --in-clear need --to DESTINATION")
     if verify is not None and destination is None and not end:
         raise click.UsageError("--verify needs --to DESTINATION or --end")
     if verify is not None and end and no_wait:
         raise click.UsageError("--no-wait would end the drain without the comparison of --verify")
+
+
+def _check_arrival(client: ControlClient, queue: str) -> None:
+    """Check that what the destination refuses will be noticed.
+
+    A destination that refuses a whole queue (there is no such queue, access is denied) would leave nothing of
+    it anywhere, and look like one that accepts it.
+
+    @raise click.UsageError: it will not be.
+    """
+    if not client.queue(queue)["transactional"]:
+        raise click.UsageError(
+            f"{queue} is not transactional, so messages that the destination refuses would be lost without"
+            " notice: give --acknowledge-to, which keeps each one here until it has arrived, --verify, which"
+            " counts what has arrived, or --accept-loss"
+        )
+
+
+def _print(output: Output, summary: dict[str, Any]) -> None:
+    # An unknown number would be read as none.
+    is_unknown = summary["arrival"] == ARRIVAL_UNPROVEN and not output.as_json
+    output.one({**summary, "refused": ARRIVAL_UNPROVEN} if is_unknown else summary)
+    output.flush()
 
 
 def _path(destination: str) -> str:
@@ -214,7 +263,7 @@ class _DrainWait:
             if logged:
                 after = logged[-1]["sequence"]
                 continue
-            self.summary = {**self.summary, "unproven": first, **proof.result()}
+            self.summary = {**self.summary, "arrival": _VERIFIED, "unproven": first, **proof.result()}
             missing = self.summary["missing"]
             if proof.is_complete or (not self.summary["in_transit"] and missing <= self.summary["refused"]):
                 # What has not arrived is a dead letter of the old queue manager.

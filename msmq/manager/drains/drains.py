@@ -11,7 +11,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from msmq.background import run_in_background, undivided
-from msmq.interfaces.drains import DrainSummary, IDrains
+from msmq.interfaces.drains import ARRIVAL_ACKNOWLEDGED, ARRIVAL_UNPROVEN, DrainSummary, IDrains
 from msmq.manager.administration.summaries import queue_path
 from msmq.manager.applications.checked_calls import checked
 from msmq.manager.applications.destinations import Destinations
@@ -325,6 +325,7 @@ _STOPPED: Final = "it has stopped, and its end is not stored; end it again, or b
 def _summary(drain: QueueDrain, stopped: str = _STOPPED) -> DrainSummary:
     record, figures = drain.record, drain.record.figures
     reason = stopped if drain.has_ended else drain.reason
+    is_known = bool(record.acknowledge_to) or drain.queue.definition.transactional
     return DrainSummary(
         queue=queue_path(drain.queue),
         destination=record.destination,
@@ -334,6 +335,7 @@ def _summary(drain: QueueDrain, stopped: str = _STOPPED) -> DrainSummary:
         remaining=drain.queue.message_count,
         in_transit=drain.in_transit,
         acknowledge_to=record.acknowledge_to,
+        arrival=ARRIVAL_ACKNOWLEDGED if is_known else ARRIVAL_UNPROVEN,
         refused=drain.refused,
         moved=figures.moved,
         bytes=figures.size,
