@@ -42,6 +42,9 @@ EXPIRES_SOON: Final = 30 * 86400.0
 TOKEN_EXPIRES_SOON: Final = 14 * 86400.0
 """Seconds before the expiry of a token of a caller from which on it is an alarm."""
 
+RECENT_REFUSALS: Final = 900.0
+"""Seconds for which refused messages of peers are an alarm."""
+
 UNREACHED: Final = frozenset({"WAITING", "NEED VALIDATION"})
 """States of an outgoing queue whose next hop is not reached or not known."""
 

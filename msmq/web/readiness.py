@@ -48,6 +48,7 @@ HEALTH_OF_ALARMS: Final[Mapping[AlarmKind, Health]] = {
     "slow_commits": Health.READY,
     "machine_quota": Health.READY,
     "dead_letters": Health.READY,
+    "refused": Health.READY,
     "offline": Health.DEGRADED,
     "clone": Health.DEGRADED,
     "directory": Health.DEGRADED,

@@ -24,14 +24,18 @@ from msmq.interfaces.standby import StandbyState
 from msmq.queues.arriving.message import Message
 from msmq.queues.machine_quota import QuotaKind
 from msmq.service.standby_site import operator_site
+from msmq.settings import SessionSettings
+from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError, Status
 from msmq.testing.clock import ManualClock
+from tests.builders import BETA
 from tests.cli.served import MemoryLocation, ServedCommandTestCase
 from tests.cli.support import CommandTestCase
 from tests.control.support import ORDERS
 from tests.control.test_alarms import Certified
 from tests.control.test_bridges import ROUTE, OneRoute
+from tests.nodes.support import Node
 
 
 class PerformanceDataTests(ServedCommandTestCase):
@@ -52,6 +56,30 @@ class PerformanceDataTests(ServedCommandTestCase):
         path = self.make_queue("it's=a|b")
         [found] = self.msmq("check", "--queue", path, "--json").objects
         self.assertIn("'messages .\\private$\\it''s-a/b'=0;;;0", found["perfdata"])
+
+
+class RefusalTests(ServedCommandTestCase):
+    """Messages of peers that are refused."""
+
+    def test_thresholds(self) -> None:
+        """One in the last 15 minutes is a warning unless another threshold is chosen."""
+        sender = Node(self.network, self.clock, "BETA", BETA, SessionSettings(), MemoryMessageStore())
+        sender.start()
+        self.addCleanup(sender.service.stopService)
+        self.run_to_end(sender.service.send("DIRECT=OS:ALPHA\\private$\\nowhere", [Message(b"1")]))
+        self.clock.advance(5)
+        text = "1 message(s) of peers refused in 15 minutes: NACK_BAD_DST_Q"
+        for arguments, status, words in (
+            ((), 1, text),
+            (("--refused", "2"), 0, "'refused'=1;2;;0"),
+            (("--refused", "1,1"), 2, text),
+        ):
+            with self.subTest(arguments=arguments):
+                ended = self.msmq("check", *arguments)
+                self.assertEqual(ended.status, status, ended.output)
+                self.assertIn(words, ended.output)
+        self.clock.advance(900)
+        self.assertEqual(self.msmq("check").status, 0)
 
 
 class CertificateTests(ServedCommandTestCase):

@@ -84,7 +84,9 @@ ROOMS = {
     "directory": Room(4, (*BELOW_PROVIDERS, "plugins", "durable", "toml")),
     "security": Room(4, (*BELOW_PROVIDERS, "durable", "toml")),
     "net": Room(4, (*BELOW_PROVIDERS, "background", "deadline_timer", "direct_write")),
-    "manager": Room(5, (*BELOW_PROVIDERS, "background", "deadline_timer", "decoding", "version")),
+    "manager": Room(
+        5, (*BELOW_PROVIDERS, "alarm_limits", "background", "deadline_timer", "decoding", "version")
+    ),
     # These compose what lies below them.
     "control": Room(
         6,

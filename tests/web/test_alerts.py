@@ -10,7 +10,7 @@ from typing import get_args
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
-from msmq.alarm_limits import LITTLE_SPACE, NEARLY_FULL, OLD, SLOW_COMMIT
+from msmq.alarm_limits import LITTLE_SPACE, NEARLY_FULL, OLD, RECENT_REFUSALS, SLOW_COMMIT
 from msmq.control.server.alarms.manager_alarms import AlarmKind
 from msmq.web.dashboard import text
 from msmq.web.metrics import ALL_METRICS
@@ -32,6 +32,7 @@ ALERTS: Mapping[AlarmKind, str] = {
     "slow_commits": "MsmqStoreSlow",
     "machine_quota": "MsmqQuotaUsed",
     "dead_letters": "MsmqDeadLetters",
+    "refused": "MsmqRefused",
     "offline": "MsmqOffline",
     "clone": "MsmqCloneSuspected",
     "directory": "MsmqDirectoryLost",
@@ -76,6 +77,7 @@ class AlertTests(SynchronousTestCase):
         self.assertEqual(set(ALERTS), set(get_args(AlarmKind)))
         self.assertEqual(set(ALERTS), set(HEALTH_OF_ALARMS))
         self.assertEqual(set(ALERTS.values()) - set(rules), set())
+        self.assertIn(f"[{RECENT_REFUSALS / 60:.0f}m]", rules["MsmqRefused"])
         for alert, threshold in (
             ("MsmqQueueNotRead", f"> {OLD:.0f}"),
             ("MsmqQuotaUsed", f"> {NEARLY_FULL}"),

@@ -199,6 +199,14 @@ def _report_unknown(reason: str, context: click.Context | None = None) -> None:
     "--dead-letters", metavar="W,C", type=_OPTION, default="1", show_default=True, help="Dead letters."
 )
 @click.option(
+    "--refused",
+    metavar="W,C",
+    type=_OPTION,
+    default="1",
+    show_default=True,
+    help="Messages of peers that were refused in the last 15 minutes.",
+)
+@click.option(
     "--certificate-days",
     metavar="DAYS",
     type=click.IntRange(0, 36500),
@@ -225,6 +233,7 @@ def check(
     quota: Thresholds,
     outgoing: Thresholds | None,
     dead_letters: Thresholds,
+    refused: Thresholds,
     certificate_days: int,
     timeout: float,
 ) -> int:
@@ -247,6 +256,7 @@ def check(
             _check_standby(found, status)
         else:
             _check_server(found, status, client.quotas(), dead_letters)
+            _check_refusals(found, status, refused)
             _check_certificates(found, status, certificate_days)
             _check_tokens(found, status)
             _check_routes(found, client.bridges())
@@ -321,6 +331,15 @@ def _check_server(
         _NEVER.perfdata("sessions", status["sessions"]),
         dead_letters.perfdata("dead_letters", letters),
     ]
+
+
+def _check_refusals(found: _Findings, status: dict[str, Any], refused: Thresholds) -> None:
+    # A server of an older version does not report them.
+    counts = status.get("refused_recently", {})
+    total = sum(counts.values())
+    reasons = ", ".join(sorted(counts, key=lambda reason: (-counts[reason], reason)))
+    found.report(refused.severity(total), f"{total} message(s) of peers refused in 15 minutes: {reasons}")
+    found.figures.append(refused.perfdata("refused", total))
 
 
 def _check_certificates(found: _Findings, status: dict[str, Any], days: int) -> None:

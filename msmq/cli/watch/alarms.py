@@ -1,4 +1,4 @@
-"""What needs an operator's attention: the alarms of the server, and what was refused or dropped recently."""
+"""What needs an operator's attention: the alarms of the server, and what was dropped recently."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ import attrs
 from msmq.cli.units import age_text
 
 RECENT: Final = 900.0
-"""Seconds for which an alarm shows what was refused or dropped."""
-
-_HARMLESS: Final = frozenset({"DUPLICATE", "OUT_OF_ORDER"})
-"""Reasons of refusals that are part of normal operation."""
+"""Seconds for which an alarm shows what was dropped."""
 
 
 @attrs.frozen
@@ -67,11 +64,6 @@ class Alarms:
             "journal copies or dead letters were dropped": int(status["copies_dropped"]),
             "events were dropped": int(status["events_dropped"]),
             "messages were moved to a subqueue poison": sum(status["poisoned"].values()),
-            **{
-                f"messages of peers were refused: {reason}": count
-                for reason, count in status["refused"].items()
-                if reason not in _HARMLESS
-            },
         }
         is_first = not self._counts
         for text, count in counts.items():

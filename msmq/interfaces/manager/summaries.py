@@ -292,6 +292,8 @@ class ManagerStatus:
     @ivar descriptors: connections and their limits, and sessions that were closed for lack of descriptors.
     @ivar packets: packets by direction and kind.
     @ivar refused: arriving messages that were refused, by reason.
+    @ivar refused_recently: those of the last 15 minutes, without repeated ones and those out of order, which
+        are part of normal operation.
     @ivar expired: messages that have expired, by the kind of their time limit.
     @ivar poisoned: messages that were moved to the subqueue poison, by queue.
     @ivar awaiting_final_acks: the same for all outgoing queues together, none missing.
@@ -322,6 +324,7 @@ class ManagerStatus:
     store: StoreSummary
     packets: TrafficCounts
     refused: Mapping[str, int]
+    refused_recently: Mapping[str, int]
     expired: Mapping[str, int]
     poisoned: Mapping[str, int]
     reports: ReportCounts

@@ -159,6 +159,9 @@ class ManagerInspection:
                 received=attrs.evolve(sessions.counts.received),
             ),
             refused=dict(parts.transfer.messages.arrivals.refused),
+            refused_recently=parts.transfer.messages.arrivals.refused_recently.current(
+                parts.core.performer.clock.now()
+            ),
             expired=dict(parts.outgoing.departures.expired),
             poisoned=dict(parts.applications.transactions.poisoned),
             reports=ReportCounts(

@@ -45,8 +45,7 @@ class Acknowledgements:
         self._receivers = receivers
         self._peers = peers
         self._guesses = guesses
-        self._counts = refusals.counts
-        self._lines = refusals.lines
+        self._refusals = refusals
 
     def take(self, batch: ArrivalBatch, message: UserMessageView) -> bool:
         """Process a message for an internal queue; false if it is not an acknowledgement."""
@@ -66,8 +65,9 @@ class Acknowledgements:
             self._receivers,
         )
         if decision.is_wrong:
-            self._guesses.count_wrong(address, self._performer.clock.now())
-            self._counts["ACKNOWLEDGEMENT_OF_NOTHING"] += 1
+            now = self._performer.clock.now()
+            self._guesses.count_wrong(address, now)
+            self._refusals.count("ACKNOWLEDGEMENT_OF_NOTHING", now)
         if decision.refusal is not None:
             self._refuse(address, decision.refusal)
         batch.is_cut = decision.has_to_come_again
@@ -79,8 +79,9 @@ class Acknowledgements:
         return True
 
     def _refuse(self, address: str, refusal: AcknowledgementRefusal) -> None:
-        self._counts[refusal.reason] += 1
-        if (others := self._lines.take(self._performer.clock.now())) is not None:
+        now = self._performer.clock.now()
+        self._refusals.count(refusal.reason, now)
+        if (others := self._refusals.lines.take(now)) is not None:
             self.log.warn(
                 "acknowledgement from {address} {why}{others}",
                 address=address,

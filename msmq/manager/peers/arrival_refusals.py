@@ -27,6 +27,7 @@ class ArrivalRefusals:
     @param express: removes express messages that will be sent again from the history.
     @param refusals: counts, and the limit on log lines.
     @ivar counts: refused messages, by the name of the reason.
+    @ivar recent: those of the last quarter of an hour.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -44,6 +45,8 @@ class ArrivalRefusals:
         self._dead_letters = dead_letters
         self._express = express
         self.counts = refusals.counts
+        self.recent = refusals.recent
+        self._refusals = refusals
         self._lines = refusals.lines
 
     def no_stream(self, batch: ArrivalBatch, message: UserMessageView, held: int) -> None:
@@ -52,7 +55,7 @@ class ArrivalRefusals:
         @param held: the number of streams of that host.
         """
         if batch.is_short_of_streams:
-            self.counts[ArrivalOutcome.NO_ROOM.name] += 1
+            self._refusals.count(ArrivalOutcome.NO_ROOM.name, self._performer.clock.now())
             return
         batch.is_short_of_streams = True
         self.refuse(
@@ -103,7 +106,7 @@ class ArrivalRefusals:
         else:
             reason = why
         session = batch.session
-        self.counts[reason] += 1
+        self._refusals.count(reason, self._performer.clock.now())
         destination = shown(str(destination_of(message, self._performer.model.identifier) or ""))
         event = AppendEvent(
             self._performer.clock.now().wall,

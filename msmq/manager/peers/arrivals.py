@@ -107,6 +107,8 @@ class Arrivals:
         self._refusals = refusals
         self.refused = refusals.counts
         """Refused messages, by the name of the reason."""
+        self.refused_recently = refusals.recent
+        """Those of the last quarter of an hour."""
         self._acknowledgements = acknowledgements
         self._gathering: dict[ISession, int] = {}
         self._gathered = 0

@@ -307,8 +307,9 @@ class SourceJournal:
         )
         if refusal is None:
             return True
-        self._refusals.counts[refusal.reason] += 1
-        if (others := self._refusals.lines.take(self._performer.clock.now())) is not None:
+        now = self._performer.clock.now()
+        self._refusals.count(refusal.reason, now)
+        if (others := self._refusals.lines.take(now)) is not None:
             self.log.warn(
                 "acknowledgement from {address} {why}: the journal copy of its message still waits{others}",
                 address=session.remote_address,

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from twisted.python.failure import Failure
 
+from msmq.control.server.alarms.manager_alarms import server_alarms
 from msmq.structures.status import MQError
 from tests.builders import GAMMA
 from tests.manager.support import FaultyStore
@@ -34,12 +35,19 @@ class RefusedTestCase(ScriptedTestCase):
         self.listen(is_prompt=True)
         self.peer = self.dial()
 
-    def message(self, number: int = 1, *, recoverable: bool = False, user_flags: int = NEGATIVE) -> bytes:
+    def message(
+        self,
+        number: int = 1,
+        *,
+        recoverable: bool = False,
+        user_flags: int = NEGATIVE,
+        destination: str = TO_FULL,
+    ) -> bytes:
         return transactional(
             b"%d" % number,
             (7, number, number - 1),
             message_id=number,
-            destination=TO_FULL,
+            destination=destination,
             user_flags=user_flags,
             is_transactional=self.is_transactional,
             is_recoverable=recoverable or self.is_transactional,
@@ -70,11 +78,44 @@ class RefusedTestCase(ScriptedTestCase):
         assert isinstance(self.beta.store, FaultyStore)
         return self.beta.store
 
+    def alarms(self) -> list[tuple[str, str]]:
+        """Kind and text of the alarms about the server that has the queue."""
+        found = server_alarms(self.beta.service.inspection.status(), (), None, ())
+        return [(each.kind, each.text) for each in found]
+
     @property
     def reasons(self) -> list[str]:
         """The events of the first message."""
         events = self.successResultOf(self.disk.read_events(0, 100, GAMMA.bytes_le + b"\1\0\0\0"))
         return [entry.event.reason for entry in events]
+
+
+class RefusalAlarmTests(RefusedTestCase):
+    """Messages of peers that are refused, as an alarm."""
+
+    def test_alarm(self) -> None:
+        """It counts them for 15 minutes after the refusal, with the reasons, the most frequent first; one
+        that arrives a second time, which happens in normal operation, is none.
+        """
+        self.queue(self.beta, "open")
+        for number in (1, 2):
+            self.say(self.message(number, user_flags=0))
+        self.say(self.message(3, user_flags=0, destination=TO_FULL.replace("full", "nowhere")))
+        accepted = self.message(5, destination=TO_FULL.replace("full", "open"))
+        self.say(accepted, accepted)
+        self.assertEqual(self.beta.service.inspection.status().refused["DUPLICATE"], 1)
+        text = "3 messages of peers were refused in the last 15 min: NACK_Q_EXCEED_QUOTA, NACK_BAD_DST_Q"
+        self.assertEqual(self.alarms(), [("refused", text)])
+        self.clock.advance(600)
+        self.say(self.message(4, user_flags=0), peer=self.dial())
+        self.clock.advance(300)
+        self.assertEqual(
+            self.alarms(),
+            [("refused", "1 message of a peer was refused in the last 15 min: NACK_Q_EXCEED_QUOTA")],
+        )
+        self.clock.advance(900)
+        self.assertEqual(self.alarms(), [])
+        self.assertEqual(self.beta.service.inspection.status().refused["NACK_Q_EXCEED_QUOTA"], 3)
 
 
 class LetterTests(RefusedTestCase):

@@ -18,6 +18,7 @@ from msmq.alarm_limits import (
     LITTLE_SPACE,
     NEARLY_FULL,
     OLD,
+    RECENT_REFUSALS,
     SLOW_COMMIT,
     STALLED_COMMIT,
     TOKEN_EXPIRES_SOON,
@@ -43,6 +44,7 @@ AlarmKind = Literal[
     "slow_commits",
     "machine_quota",
     "dead_letters",
+    "refused",
     "offline",
     "clone",
     "directory",
@@ -205,7 +207,21 @@ def server_alarms(
                 action="Each has a reason; send them again once it is gone, or remove them.",
             )
         )
+    found += _of_refusals(status)
     return sorted(found, key=lambda alarm: -alarm.severity)
+
+
+def _of_refusals(status: ManagerStatus) -> Iterator[ManagerAlarm]:
+    if counts := status.refused_recently:
+        total = sum(counts.values())
+        messages = "1 message of a peer was" if total == 1 else f"{total} messages of peers were"
+        reasons = ", ".join(sorted(counts, key=lambda reason: (-counts[reason], reason)))
+        yield ManagerAlarm(
+            severity=AlarmSeverity.WARNING,
+            kind="refused",
+            text=f"{messages} refused in the last {duration(RECENT_REFUSALS)}: {reasons}",
+            action="msmq events has the queue and the peer of each; msmq explain ID, what would accept it.",
+        )
 
 
 def _of_state(status: ManagerStatus) -> Iterator[ManagerAlarm]:
