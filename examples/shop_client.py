@@ -41,9 +41,8 @@ async def collect(server: str) -> None:
     """Receive both payments in a transaction, under asyncio."""
     async with AsyncioClient(server) as client:
         async with client.consume(PAYMENTS, count=2, transactional=True) as payments:
-            batch = await payments.next_batch()
-            print("paid:", sum(int(message.text) for message in batch))
-            await payments.confirm(batch)
+            async with await payments.next_batch() as batch:
+                print("paid:", sum(int(message.text) for message in batch))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from msmq.bridge_service.queues import HeldMessages, IBridgedQueues, ValuesOfSent
-from msmq.client import DeferredClient, DeferredConsumer, ReceivedBatch, message_to
+from msmq.client import DeferredBatch, DeferredClient, DeferredConsumer, message_to
 from msmq.control.client.client import ControlClient
 from msmq.control.client.locations import parse_location
 from msmq.control.client.streams import Delivered
@@ -143,14 +143,14 @@ class ControlQueues:
             reason=reason,
         )
 
-    def _hold(self, consumer: DeferredConsumer, batch: ReceivedBatch) -> HeldMessages:
+    def _hold(self, consumer: DeferredConsumer, batch: DeferredBatch) -> HeldMessages:
         self._is_held = True
 
         async def confirm() -> None:
             if self._consumer is not consumer:
                 raise _lost()
             try:
-                await consumer.confirm(batch)
+                await batch.confirm()
             except LocalProtocolError as error:
                 raise _lost() from error
             finally:
@@ -159,7 +159,7 @@ class ControlQueues:
         def release() -> None:
             # A closed consumer has released everything.
             if self._consumer is consumer:
-                consumer.release(batch).addErrback(_ignore)
+                batch.release().addErrback(_ignore)
                 self._let_go()
 
         return HeldMessages([_queued(each) for each in batch], confirm, release)

@@ -12,19 +12,23 @@ from typing import TYPE_CHECKING, Final
 from msmq.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
-    from msmq.client.asyncio_client import AsyncioClient, AsyncioConsumer
+    from msmq.client.asyncio_client import AsyncioBatch, AsyncioClient, AsyncioConsumer
+    from msmq.client.awaited_batch import AwaitedBatch
     from msmq.client.blocking import Client
     from msmq.client.consumer import Consumer, ReceivedBatch
-    from msmq.client.deferred_client import DeferredClient, DeferredConsumer
+    from msmq.client.deferred_client import DeferredBatch, DeferredClient, DeferredConsumer
     from msmq.client.outgoing import MessageProperties, MessageToSend, message_to
     from msmq.client.tracing import MessageTracing, TracedMessage
     from msmq.control.client.streams import Delivered
 
 __all__ = [
+    "AsyncioBatch",
     "AsyncioClient",
     "AsyncioConsumer",
+    "AwaitedBatch",
     "Client",
     "Consumer",
+    "DeferredBatch",
     "DeferredClient",
     "DeferredConsumer",
     "Delivered",
@@ -37,10 +41,11 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "msmq.client.asyncio_client": ("AsyncioClient", "AsyncioConsumer"),
+    "msmq.client.awaited_batch": ("AwaitedBatch",),
+    "msmq.client.asyncio_client": ("AsyncioBatch", "AsyncioClient", "AsyncioConsumer"),
     "msmq.client.blocking": ("Client",),
     "msmq.client.consumer": ("Consumer", "ReceivedBatch"),
-    "msmq.client.deferred_client": ("DeferredClient", "DeferredConsumer"),
+    "msmq.client.deferred_client": ("DeferredBatch", "DeferredClient", "DeferredConsumer"),
     "msmq.client.outgoing": ("MessageProperties", "MessageToSend", "message_to"),
     "msmq.client.tracing": ("MessageTracing", "TracedMessage"),
     "msmq.control.client.streams": ("Delivered",),

@@ -6,10 +6,11 @@ import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar
 
+from msmq.client.awaited_batch import AwaitedBatch
 from msmq.client.blocking import RECONNECT, Client
-from msmq.client.consumer import Consumer, ReceivedBatch
+from msmq.client.consumer import Consumer
 from msmq.client.threads import CallThreads
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+AsyncioBatch: TypeAlias = AwaitedBatch[Coroutine[Any, Any, None]]
+"""A batch whose methods are coroutines of asyncio."""
 
 
 def _awaited(
@@ -111,21 +115,21 @@ class AsyncioConsumer:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def __aiter__(self) -> AsyncIterator[ReceivedBatch]:
+    async def __aiter__(self) -> AsyncIterator[AsyncioBatch]:
         while batch := await self.next_batch():
             yield batch
 
-    async def next_batch(self) -> ReceivedBatch:
+    async def next_batch(self) -> AsyncioBatch:
         """See L{Consumer.next_batch}."""
-        return await self._call(self._consumer.next_batch)
+        return AsyncioBatch(await self._call(self._consumer.next_batch), self._call)
 
-    async def confirm(self, batch: ReceivedBatch) -> None:
-        """See L{ReceivedBatch.confirm}."""
-        await self._call(batch.confirm)
+    async def confirm(self, batch: AsyncioBatch) -> None:
+        """The same as the method of the batch; see L{ReceivedBatch.confirm<msmq.client.ReceivedBatch>}."""
+        await batch.confirm()
 
-    async def release(self, batch: ReceivedBatch) -> None:
-        """See L{ReceivedBatch.release}."""
-        await self._call(batch.release)
+    async def release(self, batch: AsyncioBatch) -> None:
+        """The same as the method of the batch; see L{ReceivedBatch.release<msmq.client.ReceivedBatch>}."""
+        await batch.release()
 
     async def close(self) -> None:
         """See L{Consumer.close}."""

@@ -46,6 +46,11 @@ class ReceivedBatch:
     def __enter__(self) -> Self:
         return self
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether it was confirmed or released, or that was tried."""
+        return self._is_settled
+
     def __exit__(
         self,
         kind: type[BaseException] | None,

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeAlias, TypeVar, cast
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorCore, IReactorFromThreads
 from twisted.python.failure import Failure
 
+from msmq.client.awaited_batch import AwaitedBatch
 from msmq.client.blocking import RECONNECT, Client
-from msmq.client.consumer import Consumer, ReceivedBatch
+from msmq.client.consumer import Consumer
 from msmq.client.shutdown import RequestsAtShutdown
 from msmq.client.threads import CallThreads, SubmittedCall
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+DeferredBatch: TypeAlias = AwaitedBatch[Deferred[None]]
+"""A batch whose methods return Deferreds; C{async with} is for coroutines on Twisted."""
 
 
 def _deferred(
@@ -132,6 +136,8 @@ class DeferredClient:
 class DeferredConsumer:
     """L{Consumer} whose methods return Deferreds; see there what each of them does.
 
+    In a coroutine on Twisted, C{async for} yields batches until no message arrives within the time-out, and
+    C{async with} closes it.
     Cancelling a wait closes the consumer, and so does the end of the reactor.
     """
 
@@ -145,17 +151,27 @@ class DeferredConsumer:
         if self._core is not None:
             self._at_shutdown = self._core.addSystemEventTrigger("before", "shutdown", self._shut_down)
 
-    def next_batch(self) -> Deferred[ReceivedBatch]:
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aiter__(self) -> AsyncIterator[DeferredBatch]:
+        while batch := await self.next_batch():
+            yield batch
+
+    def next_batch(self) -> Deferred[DeferredBatch]:
         """See L{Consumer.next_batch}."""
-        return self._call(self._consumer.next_batch)
+        return self._call(lambda: DeferredBatch(self._consumer.next_batch(), self._call))
 
-    def confirm(self, batch: ReceivedBatch) -> Deferred[None]:
-        """See L{ReceivedBatch.confirm}."""
-        return self._call(batch.confirm)
+    def confirm(self, batch: DeferredBatch) -> Deferred[None]:
+        """The same as the method of the batch; see L{ReceivedBatch.confirm<msmq.client.ReceivedBatch>}."""
+        return batch.confirm()
 
-    def release(self, batch: ReceivedBatch) -> Deferred[None]:
-        """See L{ReceivedBatch.release}."""
-        return self._call(batch.release)
+    def release(self, batch: DeferredBatch) -> Deferred[None]:
+        """The same as the method of the batch; see L{ReceivedBatch.release<msmq.client.ReceivedBatch>}."""
+        return batch.release()
 
     def close(self) -> None:
         """See L{Consumer.close}."""

@@ -112,6 +112,53 @@ class ClientTests(RunningServerCase):
 
         self.assertEqual(await self.blocking(program), ["2"])
 
+    async def test_awaited_batches_of_asyncio(self) -> None:
+        """The end of the block confirms a batch, an exception or C{release} returns its messages."""
+
+        async def program() -> list[str]:
+            seen = []
+            async with AsyncioClient(self.data) as client:
+                await client.create_queue(ORDERS)
+                await client.send_all([message_to(ORDERS, str(number)) for number in range(3)])
+                async with client.consume(ORDERS, count=1, timeout=0) as consumer:
+                    async for batch in consumer:
+                        seen.append(batch.messages[0].text)
+                        with contextlib.suppress(KeyError):
+                            async with batch:
+                                if len(seen) == 1:
+                                    await batch.release()
+                                if len(seen) == 2:
+                                    raise KeyError
+                                if len(seen) == 3:
+                                    await batch.confirm()
+            return seen
+
+        self.assertEqual(await self.blocking(lambda: asyncio.run(program())), ["0", "0", "0", "1", "2"])
+        self.assertEqual(await self.blocking(lambda: self.client.peek(ORDERS)), [])
+
+    async def test_awaited_batches_of_twisted(self) -> None:
+        """So it is in a coroutine on Twisted, whose consumer closes at the end of its block."""
+        client = DeferredClient(self.data)
+        self.addCleanup(client.close)
+        await client.create_queue(ORDERS)
+        await client.send_all([message_to(ORDERS, str(number)) for number in range(3)])
+        seen = []
+        async with client.consume(ORDERS, count=1, timeout=0) as consumer:
+            async for batch in consumer:
+                seen.append(batch.messages[0].text)
+                with contextlib.suppress(KeyError):
+                    async with batch:
+                        if len(seen) == 1:
+                            await batch.release()
+                        if len(seen) == 2:
+                            raise KeyError
+                        if len(seen) == 3:
+                            await batch.confirm()
+        self.assertEqual(seen, ["0", "0", "0", "1", "2"])
+        self.assertEqual(await client.peek(ORDERS), [])
+        with self.assertRaises(LocalProtocolError):
+            await consumer.next_batch()
+
     async def test_restart(self) -> None:
         """Over a restart of the queue manager a send is completed and a consumer goes on."""
         await self.blocking(lambda: self.client.create_queue(ORDERS))

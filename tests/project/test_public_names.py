@@ -233,10 +233,13 @@ INTERFACES = [
 
 
 CLIENT = [
+    "AsyncioBatch",
     "AsyncioClient",
     "AsyncioConsumer",
+    "AwaitedBatch",
     "Client",
     "Consumer",
+    "DeferredBatch",
     "DeferredClient",
     "DeferredConsumer",
     "Delivered",
