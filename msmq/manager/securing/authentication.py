@@ -78,6 +78,7 @@ class Authentication:
     @param read_directory: queries the directory; in workgroup mode it returns DirectoryNotConnected.
     """
 
+    name = "the check of the signature"
     message_class = MessageClass.NACK_BAD_SIGNATURE
 
     def __init__(

@@ -39,6 +39,7 @@ class Decryption:
     and a key is cached as soon as it is decrypted, independent of the body.
     """
 
+    name = "the decryption"
     message_class = MessageClass.NACK_BAD_ENCRYPTION
 
     def __init__(

@@ -98,9 +98,11 @@ Answer: TypeAlias = Outcome | Deferred[Accepted] | Deferred[Refused] | Deferred[
 class SecurityStep(Protocol):
     """One check of messages for local queues.
 
+    @ivar name: for an operator: C{the access check}, for example.
     @ivar message_class: of the refusal of a message that it could not check in time, or at all.
     """
 
+    name: str
     message_class: MessageClass
 
     def guards(self, session: ISession, queue: Queue) -> bool:
@@ -260,18 +262,18 @@ class Inspector:
             try:
                 answer = step.check(session, queue, message)
                 outcome = await self._wait(answer, deadline) if isinstance(answer, Deferred) else answer
-            except (TimeoutError, CancelledError):
+            except TimeoutError:
                 return Refused(
-                    step.message_class,
-                    f"{_name(step)} got no answer about it within {self._patience:g} seconds",
+                    step.message_class, f"{step.name} got no answer within {self._patience:g} seconds"
+                )
+            except CancelledError:
+                return Refused(
+                    step.message_class, f"{step.name} was not completed: the queue manager stopped"
                 )
             except Exception as error:
                 # A failure there must neither close the session nor accept the message.
                 self._log_failure(message.view)
-                return Refused(
-                    step.message_class,
-                    f"{_name(step)} failed: {type(error).__name__}",
-                )
+                return Refused(step.message_class, f"{step.name} failed: {type(error).__name__}")
             if isinstance(outcome, Refused):
                 return attrs.evolve(outcome, sender=message.sender)
             message = outcome
@@ -304,7 +306,3 @@ class Inspector:
             return outcome
         finally:
             self._waiting.discard(answer)
-
-
-def _name(step: SecurityStep) -> str:
-    return type(step).__name__.lower()

@@ -31,6 +31,7 @@ class QueueAccessCheck:
     @param descriptors: has the protection of each queue; C{None} without access control.
     """
 
+    name = "the access check"
     message_class = MessageClass.NACK_ACCESS_DENIED
 
     def __init__(self, trusted_peers: TrustedPeers, descriptors: SecurityDescriptors | None = None) -> None:

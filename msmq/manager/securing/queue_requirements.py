@@ -16,6 +16,7 @@ class QueueRequirements:
     Other steps verify the signature and decrypt the body.
     """
 
+    name = "the check of what the queue requires"
     message_class = MessageClass.NACK_BAD_SIGNATURE
 
     def guards(self, session: ISession, queue: Queue) -> bool:

@@ -48,6 +48,7 @@ class ReplyAccessCheck:
     """
 
     log: ClassVar[Logger] = Logger()
+    name = "the access check of the administration queue"
     message_class = MessageClass.NACK_ACCESS_DENIED
 
     def __init__(self, model: QueueManagerModel, admission: QueueAccessCheck, clock: IClock) -> None:

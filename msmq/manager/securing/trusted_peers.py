@@ -39,6 +39,7 @@ class TrustedPeers:
     empty for all.
     """
 
+    name = "the check of the peer"
     message_class = MessageClass.NACK_ACCESS_DENIED
 
     unauthenticated: Unauthenticated = Unauthenticated.LOOPBACK

@@ -35,6 +35,7 @@ class Asked:
     @ivar answers: by body; others are accepted.
     """
 
+    name = "the check of the test"
     message_class = MessageClass.NACK_BAD_SIGNATURE
 
     def __init__(self) -> None:
@@ -140,7 +141,7 @@ class ArrivalTests(ReceiverTestCase):
         self.clock.advance(PATIENCE + 1)
         self.assertEqual(
             self.reasons(),
-            ["NACK_BAD_SIGNATURE from 127.0.0.4: asked got no answer about it within 30 seconds"] * 3,
+            ["NACK_BAD_SIGNATURE from 127.0.0.4: the check of the test got no answer within 30 seconds"] * 3,
         )
         self.check_counts()
 
@@ -154,7 +155,7 @@ class ArrivalTests(ReceiverTestCase):
         self.assertEqual(
             self.reasons(),
             [
-                f"NACK_BAD_SIGNATURE from 127.0.0.4: asked failed: {name}"
+                f"NACK_BAD_SIGNATURE from 127.0.0.4: the check of the test failed: {name}"
                 for name in ("ValueError", "KeyError")
             ],
         )

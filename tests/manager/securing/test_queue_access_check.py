@@ -199,6 +199,7 @@ class DenyTests(AdmissionTestCase):
 class Proves:
     """Instead of the steps that verify signatures: the sender of each message counts as authenticated."""
 
+    name = "a check"
     message_class = MessageClass.NACK_BAD_SIGNATURE
 
     def guards(self, session: ISession, queue: Queue) -> bool:
