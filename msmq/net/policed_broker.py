@@ -12,8 +12,10 @@ from zope.interface import implementer
 
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.broker import HookResult, IBroker, IRefusingBroker
+from msmq.interfaces.clock import IClock
 from msmq.interfaces.session import ISession
 from msmq.interfaces.session_policy import ISessionPolicy, MessageRefusal, SessionPeer
+from msmq.line_limit import LineLimit
 from msmq.session.effects import CloseReason, ConnectionProgress
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.outgoing_message import OutgoingMessage
@@ -34,6 +36,9 @@ class PolicyRefusal:
     is_failure: bool = False
 
 
+LINES: Final = 2
+"""Log lines in a minute about a policy that fails; the end of each session has the reason."""
+
 _FAILED: Final = PolicyRefusal("the session policy failed", is_failure=True)
 
 
@@ -45,8 +50,10 @@ class GuardedSessionPolicy:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, policy: ISessionPolicy | None) -> None:
+    def __init__(self, policy: ISessionPolicy | None, clock: IClock) -> None:
         self._policy = policy
+        self._clock = clock
+        self._lines = LineLimit.a_minute(LINES)
 
     def session_refusal(self, session: ISession) -> PolicyRefusal | None:
         """Why a peer may not open a session; C{None} if it may."""
@@ -62,16 +69,22 @@ class GuardedSessionPolicy:
         try:
             reason = question(*args)
         except Exception:
-            self.log.failure("a session policy failed, and the peer is refused", Failure())
+            if (others := self._lines.take(self._clock.now())) is not None:
+                self.log.failure(
+                    "a session policy failed, and the peer is refused{others}", Failure(), others=others
+                )
             return _FAILED
         if isinstance(reason, MessageRefusal):
             return PolicyRefusal(reason.reason, reason.message_class)
         if isinstance(reason, str):
             return PolicyRefusal(reason) if reason else None
-        self.log.error(
-            "a session policy returned {kind} instead of a text, and the peer is refused",
-            kind=type(reason).__name__,
-        )
+        if (others := self._lines.take(self._clock.now())) is not None:
+            self.log.error(
+                "a session policy returned {kind} instead of a text or a MessageRefusal, and the peer is"
+                " refused{others}",
+                kind=type(reason).__name__,
+                others=others,
+            )
         return _FAILED
 
 

@@ -93,7 +93,7 @@ class SessionFactory(ServerFactory):
         self.reactor = running_reactor() if reactor is None else reactor
         self.clock = SystemClock() if clock is None else clock
         self.settings = settings if settings is not None else SessionSettings()
-        self._policy = None if policy is None else GuardedSessionPolicy(policy)
+        self._policy = None if policy is None else GuardedSessionPolicy(policy, self.clock)
         self.broker: IBroker | None = None
         if broker is not None:
             check_broker(broker)

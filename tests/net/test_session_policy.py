@@ -118,6 +118,16 @@ class SessionPolicyTests(TroubleTestCase):
         self.assertFalse(protocol.is_open)
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
 
+    def test_policy_that_fails_for_many(self) -> None:
+        """Each peer is refused, and the log has two tracebacks a minute."""
+        self.policy.answers = ZeroDivisionError("a mistake in a policy")
+        for _ in range(20):
+            protocol = self.factory.build(is_initiator=False)
+            self.connect(protocol)
+            protocol.dataReceived(establish(ALPHA) + parameters())
+            self.assertFalse(protocol.is_open)
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 2)
+
     def test_answer_of_another_type(self) -> None:
         """C{None}, C{True} and C{False} are not answers of a policy, and refuse: fail closed."""
         for answer in (True, False, 0, b"", ()):

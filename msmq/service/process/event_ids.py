@@ -226,8 +226,11 @@ EVENT_IDS: Final[Mapping[str, int]] = {
         "the session with {host} is closed for another: {shares} descriptors for {direction} "
         "sessions are in use, of {limit} of the process{others}"
     ): 3018,
-    "a session policy failed, and the peer is refused": 3019,
-    "a session policy returned {kind} instead of a text, and the peer is refused": 3020,
+    "a session policy failed, and the peer is refused{others}": 3019,
+    (
+        "a session policy returned {kind} instead of a text or a MessageRefusal, and the peer is"
+        " refused{others}"
+    ): 3020,
     "{path} could be read by others; it has mode 0600 now": 3601,
     "access control failed, and access is denied{others}": 3602,
     "service|{line}": 4001,
