@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from traceback import walk_tb
+from traceback import print_exc, walk_tb
+from typing import Final
 
 import click
 
@@ -16,6 +17,9 @@ from msmq.cli.suggestions import usage_error
 from msmq.cli.verbs import Verbs
 from msmq.errors import MsmqError
 from msmq.structures.status import MQError, Status
+
+TRACEBACK: Final = "MSMQ_TRACEBACK"
+"""The environment variable that has an internal error print its traceback."""
 
 
 @click.group(cls=Verbs, name="msmq")
@@ -59,7 +63,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _failed(REFUSED, _of_system(error))
     except Exception as error:
-        return _failed(REFUSED, f"internal error in this command: {type(error).__name__}: {error}")
+        if os.environ.get(TRACEBACK):
+            print_exc()
+        hint = (
+            "" if os.environ.get(TRACEBACK) else f"; {TRACEBACK}=1 prints where, for a report of this error"
+        )
+        return _failed(REFUSED, f"internal error in this command: {type(error).__name__}: {error}{hint}")
 
 
 def _lacks_verb(error: click.ClickException, context: click.Context | None) -> bool:

@@ -232,6 +232,21 @@ class WrongUsageTests(CommandTestCase):
         self.patch(locations, "parse_location", lambda text, token_file: OtherLocation())
         self.assert_unknown(["check"], "internal error in this command: KeyError: ")
 
+    def test_traceback_of_an_error(self) -> None:
+        """An internal error of any command names the variable with which it prints its traceback."""
+
+        def status(_: ControlClient) -> None:
+            raise KeyError("a mistake in a command")
+
+        self.patch(ControlClient, "status", status)
+        ended = self.msmq("status")
+        self.assertEqual((ended.status, ended.errors.count("\n")), (1, 1))
+        self.assertIn("; MSMQ_TRACEBACK=1 prints where, for a report of this error", ended.errors)
+        self.patch(os, "environ", {**os.environ, "MSMQ_TRACEBACK": "1"})
+        shown = self.msmq("status").errors
+        self.assertIn("Traceback (most recent call last):", shown)
+        self.assertNotIn("prints where", shown)
+
 
 class QuotaThresholdTests(ServedCommandTestCase):
     """The quota of a queue, in percent."""
