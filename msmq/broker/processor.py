@@ -376,8 +376,8 @@ class MessageProcessor:
         except Exception as error:
             if self._is_stopped:
                 return None
-            is_first = taken.message.attempt == 1
-            self._report(taken, Failure() if is_first else None, "a message could not be processed")
+            is_known = taken.message.attempt > 1
+            self._report(taken, Failure(), "a message could not be processed", is_known=is_known)
             try:
                 return await self._call(processing, self._handler.message_failed, taken.message, error)
             except Exception:
@@ -428,18 +428,22 @@ class MessageProcessor:
         else:
             self._accepted.pop(key, None)
 
-    def _report(self, taken: TakenMessage, failure: Failure | None, what: str) -> None:
-        """Log a message that could not be processed: the first time with the traceback."""
+    def _report(self, taken: TakenMessage, failure: Failure, what: str, *, is_known: bool = False) -> None:
+        """Log a message that could not be processed.
+
+        @param is_known: its traceback was logged.
+        """
         suffix = self._lines.take(self._clock.now())
         if suffix is None:
             return
         queue, message = shown(taken.queue.path), taken.message
-        if failure is None:
+        if is_known:
             self.log.warn(
-                "message {message} of {queue} could not be processed, attempt {attempt}{others}",
+                "message {message} of {queue} could not be processed, attempt {attempt}: {error}{others}",
                 message=message.identifier,
                 queue=queue,
                 attempt=message.attempt,
+                error=shown(f"{type(failure.value).__name__}: {failure.value}"),
                 others=suffix,
             )
         else:

@@ -6,6 +6,8 @@ from typing import Any
 from uuid import UUID
 
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
+from zope.interface import provider
 
 from msmq.broker.outcomes import Outcome, accept, later, reject
 from msmq.interfaces.manager.received_messages import ReceivedMessage
@@ -152,6 +154,27 @@ class OutcomeTests(BrokerTestCase):
         [failure] = self.flushLoggedErrors()
         self.assertIn("Scripted.message_received returned a NoneType; it has to be", str(failure.value))
         self.assertEqual(self.broker.attempts, [1, 2])
+
+    def test_further_attempts(self) -> None:
+        """The log has the traceback of the first failure, and the error of each later one."""
+        lines: list[str] = []
+
+        @provider(ILogObserver)
+        def observe(event: LogEvent) -> None:
+            lines.append(formatEvent(event))
+
+        globalLogPublisher.addObserver(observe)
+        self.addCleanup(globalLogPublisher.removeObserver, observe)
+
+        async def process(message: ReceivedMessage) -> Outcome:
+            raise ValueError(f"no price\nat attempt {message.attempt}")
+
+        self.process = process
+        self.sent(b"1")
+        self.clock.advance(5)
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
+        line = next(line for line in lines if "could not be processed, attempt" in line)
+        self.assertTrue(line.endswith(", attempt 2: ValueError: no price\\nat attempt 2"), line)
 
     def test_expired_meanwhile(self) -> None:
         """A message whose time to be received passes while it waits for another is not passed."""

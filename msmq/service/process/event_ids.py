@@ -284,7 +284,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "messages that are in process do not end; they are processed again": 6001,
     "messages of {queue} cannot be read: {error}{others}": 6002,
     "a message that was processed is removed from {queue} later: {error}": 6003,
-    "message {message} of {queue} could not be processed, attempt {attempt}{others}": 6004,
+    "message {message} of {queue} could not be processed, attempt {attempt}: {error}{others}": 6004,
     "{what}: message {message} of {queue}{others}": 6005,
     "a broker cannot process its messages": 6006,
     "the broker does not process {count} queue(s) of its store, which accept messages: {queues}": 6007,
