@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from ipaddress import IPv4Address
 from typing import Final
 
 from msmq.persistence.changes import Change, PutState, RemoveState
@@ -18,20 +20,31 @@ MOST_REDIRECTS: Final = 10_000
 REDIRECT: Final = "outgoing.redirect."
 """The prefix of a value in the store; the format name follows."""
 
+_BROADCAST: Final = IPv4Address("255.255.255.255")
+
+_ENDS_IN_NUMBER: Final = re.compile(r"\.[0-9]+\Z")
+"""No domain name ends so (RFC 1123 2.1), but every mistyped IPv4 address does, such as 300.1.1.1."""
+
 _DIALLED: Final = (DirectProtocol.TCP, DirectProtocol.OS)
 
 
 def redirect_address(text: str) -> DirectFormatName:
     """A direct name with the address to which a queue is redirected.
 
-    @param text: an IP address, with or without brackets, or the name of a computer.
+    @param text: an IP address of one computer, with or without brackets, or the name of a computer; a
+        name whose last label is a number is taken for a mistyped address.
     @raise MQError: MQ_ERROR_INVALID_PARAMETER for anything else, a port included.
     """
     host = text.strip().removeprefix("[").removesuffix("]").rstrip(".")
-    is_address = read_address(host) is not None
+    address = read_address(host)
+    is_address = address is not None
     protocol = DirectProtocol.TCP if is_address else DirectProtocol.OS
+    if address is not None:
+        is_possible = not (address.is_unspecified or address.is_multicast or address == _BROADCAST)
+    else:
+        is_possible = not (set(host) & set(":/") or _ENDS_IN_NUMBER.search(host))
     name: FormatName | None = None
-    if is_address or not set(host) & set(":/"):
+    if is_possible:
         with suppress(MQError):
             name = parse_format_name(f"DIRECT={protocol.value}:{host}\\private$\\any")
     if not isinstance(name, DirectFormatName) or name.address != host:

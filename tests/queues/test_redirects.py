@@ -44,6 +44,16 @@ class AddressTests(SynchronousTestCase):
         self.assertIn(f"{'x:' * 150} is not an address", str(long))
         self.assertNotIn("x:" * 151, str(long))
 
+    def test_impossible_addresses(self) -> None:
+        """A mistyped IPv4 address is not taken for a computer name; nor is an address of no one computer."""
+        for text in ("300.1.1.1", "999.9.9.9.", "192.0.2", "0.0.0.0", "[::]", "224.0.0.1", "255.255.255.255"):
+            with self.subTest(text=text):
+                error = self.assertRaises(MQError, redirect_address, text)
+                self.assertEqual(error.status, Status.MQ_ERROR_INVALID_PARAMETER)
+                self.assertIn(f"{text} is not an address", str(error))
+        for text in ("2008", "gamma.example.4com", "10gamma"):
+            self.assertEqual(redirect_address(text).protocol, DirectProtocol.OS)
+
     def test_names_that_can_be_redirected(self) -> None:
         """Only names with an address or a computer name, DIRECT=TCP: and DIRECT=OS:, can be redirected."""
         for name in (ORDERS, BILLS):
