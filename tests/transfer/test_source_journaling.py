@@ -146,6 +146,11 @@ class SourceEventTests(SynchronousTestCase):
                 event = source_event(settlement, ALPHA.bytes_le, Moment(1.0, NOW), is_kept=is_kept)
                 self.assertEqual((event.event, event.reason, event.queue), (name, reason, ORDERS))
                 self.assertEqual(event.identity, ALPHA.bytes_le + b"\7\0\0\0")
+                noted = source_event(
+                    settlement, ALPHA.bytes_le, Moment(1.0, NOW), is_kept=is_kept, note="not there"
+                )
+                kept = "; kept as a dead letter"
+                self.assertEqual(noted.reason, reason.replace(kept, f"; not there{kept}"))
 
 
 class AnsweredDestinationTests(SynchronousTestCase):

@@ -88,7 +88,12 @@ class Settlements:
         event = None
         if position.view is not None or disposal is not Disposal.FORGET:
             event = settlement_event(
-                position.view, message_class, disposal, performer.clock.now(), is_kept=bool(copies)
+                position.view,
+                message_class,
+                disposal,
+                performer.clock.now(),
+                is_kept=bool(copies),
+                note=model.copying.dead_letter_note(copies[0] if copies else None),
             )
         if event is not None:
             changes += self._events.trim([event])

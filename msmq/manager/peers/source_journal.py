@@ -401,7 +401,9 @@ class SourceJournal:
                     )
                 changes += removals((position,))
                 if not is_arrival(settlement):
-                    events.append(source_event(settlement, self._own, now, is_kept=copy is not None))
+                    note = model.copying.dead_letter_note(copy)
+                    kept = copy is not None
+                    events.append(source_event(settlement, self._own, now, is_kept=kept, note=note))
             copies.append([] if copy is None else [copy])
         model.holdings.reserve(changes)
         changes += self._events.trim(events)

@@ -9,10 +9,12 @@ import attrs
 from msmq.persistence.changes import AppendEvent, AppendLog, Change, RemoveUnread
 from msmq.queues.arriving.acknowledgement import is_quiet
 from msmq.queues.holdings import Holdings, room_in
+from msmq.queues.leaving.application_dead_letters import refusal_reason
 from msmq.queues.leaving.departure_kinds import Departure, DepartureCommit, Removal, by_queue, removals
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PacketHolder
 from msmq.queues.queue import MessagePosition, Queue
+from msmq.quoting import shown
 from msmq.structures.names.path_name import PathName, parse_path_name
 from msmq.structures.packet.kept_packet import is_kept_until_arrival, is_marked_for_dead_letters, packet_of
 from msmq.structures.packet.message_class import MessageClass
@@ -158,7 +160,7 @@ class MessageCopies:
             reason = ""
             if copy is not None:
                 copies.append(copy)
-                reason = KEPT
+                reason = "; ".join(filter(None, (self.dead_letter_note(copy), KEPT)))
             elif self.dropped != dropped:
                 reason = "the dead-letter queue is full"
             explanation = "; ".join(filter(None, (why, reason)))
@@ -254,7 +256,7 @@ class MessageCopies:
         @param spare: as for L{copy}.
         """
         own = self._application_queue(view)
-        if own is not None:
+        if isinstance(own, Queue):
             dead = UserMessageView(patch_dead_letter(view, message_class))
             if dead.size <= min(room_in(own), self.holdings.storage.free):
                 copy = self._put(own, dead, source, changes)
@@ -266,23 +268,29 @@ class MessageCopies:
         dead = UserMessageView(patch_message_class(view, message_class))
         return self.copy(queue, dead, source, changes, spare)
 
-    def _application_queue(self, view: UserMessageView) -> Queue | None:
+    def dead_letter_note(self, copy: MessagePosition | None) -> str:
+        """Why a new dead letter is not in the queue that its sender chose, for its event; else empty."""
+        if copy is None or copy.view is None or copy.queue not in (self.deadletter, self.deadxact):
+            return ""
+        own = self._application_queue(copy.view)
+        if isinstance(own, Queue):
+            return (
+                f"{shown(copy.view.dead_letter_queue)}, the dead-letter queue that its sender chose, is full"
+            )
+        return own
+
+    def _application_queue(self, view: UserMessageView) -> Queue | str:
+        """ApplicationDeadletterQueue, or why there is none for the message: empty if its sender set none."""
         name = view.dead_letter_queue
         if not name or view.source_queue_manager != self.source:
-            return None
+            return ""
         try:
-            queue = self.find(parse_path_name(name))
+            path = parse_path_name(name)
+            queue = self.find(path)
         except MQError:
-            return None
-        if (
-            queue is None
-            or queue.is_deleted
-            or queue.is_system
-            or queue.parent is not None
-            or queue.definition.transactional != view.is_transactional
-        ):
-            return None
-        return queue
+            return ""
+        reason = refusal_reason(path, queue, view)
+        return reason if queue is None or reason else queue
 
     def copy(
         self,

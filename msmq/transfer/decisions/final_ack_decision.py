@@ -123,13 +123,20 @@ def _of_unverified(
 
 
 def settlement_event(
-    view: UserMessageView | None, message_class: int, disposal: Disposal, now: Moment, *, is_kept: bool
+    view: UserMessageView | None,
+    message_class: int,
+    disposal: Disposal,
+    now: Moment,
+    *,
+    is_kept: bool,
+    note: str = "",
 ) -> AppendEvent | None:
     """The event of a message that was sent and whose FinalAck has come. [MS-MQQB] 3.1.5.7.
 
     @param view: C{None} if the store no longer has its packet, found damaged for example.
     @param message_class: of the FinalAck; 0 if the wait for it has ended without one.
     @param is_kept: there is the copy that its disposal asks for.
+    @param note: why a dead letter is not in the queue that its sender chose; empty otherwise.
     @return: C{None} if there is none to record: the journal copy itself says that the message was received.
     """
     if not message_class or (disposal is Disposal.JOURNAL and is_kept):
@@ -137,7 +144,7 @@ def settlement_event(
     name = None if view is None else view.destination_format_name()
     reason = f"final acknowledgement {class_name(message_class)}"
     if is_kept:
-        reason += "; kept as a dead letter"
+        reason += f"; {note}; kept as a dead letter" if note else "; kept as a dead letter"
     elif disposal is not Disposal.FORGET:
         copy = "journal copy" if disposal is Disposal.JOURNAL else "dead letter"
         why = "for lack of space" if view is not None else "since the store no longer has the message"

@@ -16,18 +16,21 @@ _WHY: Final = {
 }
 
 
-def source_event(settlement: SourceSettlement, own: bytes, now: Moment, *, is_kept: bool) -> AppendEvent:
+def source_event(
+    settlement: SourceSettlement, own: bytes, now: Moment, *, is_kept: bool, note: str = ""
+) -> AppendEvent:
     """The event of a message that was not proven to have arrived.
 
     @param own: the bytes of the GUID of this queue manager.
     @param is_kept: there is a dead letter of it.
+    @param note: why that is not in the queue that its sender chose; empty otherwise.
     """
     message, is_answered = settlement.message, settlement.end is WaitEnd.ANSWERED
     reason = (
         f"acknowledgement {class_name(settlement.message_class)}" if is_answered else _WHY[settlement.end]
     )
     if is_kept:
-        reason += "; kept as a dead letter"
+        reason += f"; {note}; kept as a dead letter" if note else "; kept as a dead letter"
     elif settlement.disposal is Disposal.DEAD_LETTER:
         reason += "; the dead letter was not kept, for lack of space"
     return AppendEvent(

@@ -94,6 +94,27 @@ class ApplicationDeadLetterTests(ManagerTestCase):
         self.assertEqual(self.seen(DEADXACT), [b"paid"])
         self.assertEqual((self.seen(self.failed), self.seen(self.unpaid), self.seen(small)), ([], [], []))
 
+    def test_event_of_a_name_that_does_not_do(self) -> None:
+        """The event says why a dead letter is not in the queue that its sender chose."""
+        small = self.queue(self.alpha, "small", quota=0)
+        for at in (".\\private$\\gone", UNPAID, f"{FAILED};aside", small, FAILED):
+            self.mourn(self.orders, b"1", at=at, time_to_be_received=10)
+            self.clock.advance(LATER)
+        self.mourn(self.payments, b"1", at=FAILED, time_to_be_received=10)
+        self.clock.advance(LATER)
+        chosen = "the dead-letter queue that its sender chose,"
+        self.assertEqual(
+            [each.reason for each in self.events() if each.event == "expired"],
+            [
+                f".\\private$\\gone, {chosen} does not exist; kept as a dead letter",
+                f"{UNPAID}, {chosen} is transactional; kept as a dead letter",
+                f"{FAILED};aside, {chosen} does not exist; kept as a dead letter",
+                f"{small}, {chosen} is full; kept as a dead letter",
+                "kept as a dead letter",
+                f"{FAILED}, {chosen} is not transactional; kept as a dead letter",
+            ],
+        )
+
     def test_without_negative_journaling(self) -> None:
         """A name alone asks for nothing."""
         self.put(self.orders, b"1", dead_letter_queue=FAILED, time_to_be_received=10)
@@ -194,3 +215,23 @@ class SentElsewhereTests(NodesTestCase):
         [dead_letter] = self.take(self.alpha, self.unpaid)
         self.assertEqual(dead_letter.message_class, MessageClass.NACK_Q_PURGED)
         self.assertEqual(bytes(dead_letter.body), b"1")
+
+    def test_event_after_a_final_acknowledgement(self) -> None:
+        """It says why the dead letter is not in the queue that its sender chose."""
+        self.send(
+            self.alpha,
+            "DIRECT=TCP:127.0.0.3\\private$\\payments",
+            b"1",
+            transactional=True,
+            dead_letter=True,
+            dead_letter_queue=FAILED,
+        )
+        self.clock.advance(1)
+        self.assertEqual(self.run_to_end(self.beta.service.purge_queue(self.payments)), 1)
+        self.clock.advance(5)
+        [entry] = self.run_to_end(self.alpha.service.inspection.events())
+        self.assertEqual(
+            entry.event.reason,
+            f"final acknowledgement MQMSG_CLASS_NACK_Q_PURGED; {FAILED}, the dead-letter queue that "
+            "its sender chose, is not transactional; kept as a dead letter",
+        )
