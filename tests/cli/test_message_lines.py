@@ -166,5 +166,5 @@ class LostConnectionTests(CommandTestCase):
         self.assert_refused(
             ["--control", "/nonexistent/control.sock", "send", "Q", "--lines", "-"],
             1,
-            "nothing was sent, and none after them",
+            "standard input: nothing was sent",
         )

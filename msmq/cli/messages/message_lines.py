@@ -75,6 +75,19 @@ class MessageLines:
         self.sent += 1
         self.last = self._under_way.popleft()
 
+    @property
+    def refused(self) -> str:
+        """Where the server refused a message: the file and the first line without a result, as far as known.
+
+        The one result of a transaction is not about any of its lines.
+        """
+        is_known = bool(self._under_way) and not self.is_whole
+        return f"{self.name}:{self._under_way[0]}" if is_known else self.name
+
+    def refused_result(self) -> str:
+        """A summary after a refusal, after which no message is sent."""
+        return f"{self.result()}, and none after them" if self.sent else self.result()
+
     def result(self) -> str:
         """A summary of the sent messages, for an error that follows."""
         if not self.sent:
@@ -86,7 +99,7 @@ class MessageLines:
     def interrupted_result(self) -> str:
         """A summary after an interruption: messages that were handed over and have no result may be sent."""
         if not self._under_way:
-            return f"{self.result()}, and none after them"
+            return self.refused_result()
         first, last = self._under_way[0], self._under_way[-1]
         lines = f"line {first}" if first == last else f"lines {first} to {last}"
         known = self.result() if self.sent else "no message is known to be sent"

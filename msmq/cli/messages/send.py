@@ -206,8 +206,11 @@ def _send_lines(
             output.flush()
             # After a refusal no message is sent; a connection that is lost leaves that open.
             is_lost = error.status is Status.MQ_ERROR_SERVICE_NOT_AVAILABLE
-            result = lines.interrupted_result() if is_lost else f"{lines.result()}, and none after them"
-            raise MQError(error.status, f"{error.detail}; {name}: {result}") from error
+            if is_lost:
+                detail = f"{error.detail}; {name}: {lines.interrupted_result()}"
+            else:
+                detail = f"{lines.refused}: {error.detail}; {lines.refused_result()}"
+            raise MQError(error.status, detail) from error
         except OutputError as error:
             raise OutputError(f"{error}; {name}: {lines.interrupted_result()}") from error
         except KeyboardInterrupt:

@@ -111,7 +111,20 @@ class LineTests(CommandTestCase):
         self.assertEqual(refused.status, 0)
         wrong = await self.msmq("send", "--json-lines", "-", piped=b'{"destination": "x", "prio": 3}\n')
         self.assertEqual(wrong.status, 1)
-        self.assertIn("standard input: nothing was sent", wrong.errors)
+        self.assertIn("standard input:1: ", wrong.errors)
+        self.assertTrue(wrong.errors.endswith("; nothing was sent\n"), wrong.errors)
+
+    async def test_line_that_the_server_refuses(self) -> None:
+        """It is named too, except in a transaction, which has one result."""
+        lines = b'{"body": "1"}\n\n{"body": "2", "priority": 77}\n{"body": "3"}\n'
+        ended = await self.msmq("send", ORDERS, "--json-lines", "-", piped=lines)
+        self.assertEqual((ended.status, len(ended.output.splitlines())), (1, 1))
+        self.assertIn("standard input:3: priority", ended.errors)
+        self.assertIn("; 1 message of line 1 sent, and none after them", ended.errors)
+        whole = await self.msmq("send", ORDERS, "--json-lines", "-", "--transactional", piped=lines)
+        self.assertEqual(whole.status, 1)
+        self.assertIn("MQ_ERROR_TRANSACTION_USAGE: standard input: private", whole.errors)
+        self.assertTrue(whole.errors.endswith("; nothing was sent\n"), whole.errors)
 
     async def test_refused_destination(self) -> None:
         """A refused destination of a line, which has its backslashes, is no reason to explain them."""
