@@ -106,7 +106,7 @@ class QueueNames:
         if name.kind is PathKind.PUBLIC:
             raise MQError(Status.MQ_ERROR_NO_DS, f"{name} is a public queue, which needs a directory")
         if name.kind is PathKind.SYSTEM or name.subqueue is not None or name.suffix is not QueueSuffix.NONE:
-            raise _illegal(name, "only private queues can be created")
+            raise _illegal(name, _why_not_created(name))
         path = name.queue_path
         if path.lower() in SYSTEM_PATHS:
             raise MQError(Status.MQ_ERROR_ACCESS_DENIED, f"{path} is reserved for the system")
@@ -276,6 +276,12 @@ class QueueNames:
 def is_system_name(name: PathName | DirectFormatName) -> bool:
     """Whether it is the name of a system queue."""
     return name.kind is PathKind.SYSTEM if isinstance(name, PathName) else name.is_system
+
+
+def _why_not_created(name: PathName) -> str:
+    if name.kind is PathKind.PRIVATE and name.subqueue is not None:
+        return "the name of a queue cannot contain ';'; a subqueue is created when a message is moved to it"
+    return "only private queues can be created"
 
 
 def _illegal(name: PathName, problem: str) -> MQError:

@@ -350,6 +350,8 @@ class CreateTests(SynchronousTestCase):
         for text in (".\\private$\\q;JOURNAL", ".\\private$\\q;sub", ".\\system$;deadletter"):
             self.assertEqual(self.refused(text)[0], Status.MQ_ERROR_ILLEGAL_QUEUE_PATHNAME)
         self.assertEqual(list(self.model.queues()), [])
+        self.assertIn("cannot contain ';'", self.refused(".\\private$\\a;b")[1])
+        self.assertIn("only private queues", self.refused(".\\private$\\a;journal")[1])
 
     def test_system_queues(self) -> None:
         """The queues of the acknowledgements are not for applications."""
