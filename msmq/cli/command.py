@@ -12,7 +12,7 @@ import click
 
 from msmq.cli.exit_status import DONE, INTERRUPTED, REFUSED, TIMED_OUT, WRONG_USAGE
 from msmq.cli.options import common_options
-from msmq.cli.output import OutputError, broken_output, complain, system_error
+from msmq.cli.output import OutputError, ReaderEnded, broken_output, complain, system_error
 from msmq.cli.suggestions import usage_error
 from msmq.cli.verbs import Verbs
 from msmq.errors import MsmqError
@@ -55,13 +55,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except MQError as error:
         return _failed(TIMED_OUT if error.status is Status.MQ_ERROR_IO_TIMEOUT else REFUSED, str(error))
     except OutputError as error:
-        return _failed(REFUSED, str(error))
+        return _without_output(error)
     except (click.Abort, KeyboardInterrupt):
         return _failed(INTERRUPTED, "interrupted")
     except MsmqError as error:
         return _failed(REFUSED, str(error))
     except OSError as error:
-        return _failed(REFUSED, _of_system(error))
+        if _is_of_click(error):
+            return _without_output(broken_output(error))
+        return _failed(REFUSED, system_error(error))
     except Exception as error:
         if os.environ.get(TRACEBACK):
             print_exc()
@@ -86,13 +88,17 @@ def _missing_verb(context: click.Context | None) -> int:
     return _failed(WRONG_USAGE, f"a verb is missing, one of {verbs}; see {path} --help", path)
 
 
-def _of_system(error: OSError) -> str:
-    """The text of an error of the system that no verb has expected, such as a file of another user."""
+def _is_of_click(error: OSError) -> bool:
+    """Whether click raised an error of the system: it writes help texts and versions itself."""
     *_, (frame, _) = walk_tb(error.__traceback__)
-    if str(frame.f_globals.get("__name__")).startswith("click."):
-        # click writes help texts and versions itself.
-        return str(broken_output(error))
-    return system_error(error)
+    return str(frame.f_globals.get("__name__")).startswith("click.")
+
+
+def _without_output(error: OutputError) -> int:
+    if isinstance(error, ReaderEnded):
+        # As every other command of a pipeline: its reader has all that it wanted.
+        return REFUSED
+    return _failed(REFUSED, str(error))
 
 
 def _failed(status: int, problem: str, who: str = "msmq") -> int:

@@ -23,6 +23,10 @@ class OutputError(MsmqError):
     """Standard output cannot be written: its reader has exited, or the disk is full."""
 
 
+class ReaderEnded(OutputError):
+    """The reader of the pipe that is standard output has ended, as C{head} does."""
+
+
 class Output:
     """Standard output.
 
@@ -168,7 +172,8 @@ def broken_output(error: OSError) -> OutputError:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
-    return OutputError(f"standard output: {error.strerror or error}")
+    reason = f"standard output: {error.strerror or error}"
+    return ReaderEnded(reason) if isinstance(error, BrokenPipeError) else OutputError(reason)
 
 
 def system_error(error: OSError) -> str:

@@ -366,3 +366,13 @@ class SystemErrorTests(CommandTestCase):
                 self.assertEqual(
                     (ended.returncode, ended.stderr), (1, b"msmq: standard output: No space left on device\n")
                 )
+
+    def test_help_without_a_reader(self) -> None:
+        """They end in silence when their reader has ended, as head does."""
+        reader, writer = os.pipe()
+        os.close(reader)
+        with os.fdopen(writer, "wb") as pipe:
+            ended = subprocess.run(
+                [sys.executable, "-m", "msmq.cli", "--help"], stdout=pipe, stderr=subprocess.PIPE, check=False
+            )
+        self.assertEqual((ended.returncode, ended.stderr), (1, b""))
