@@ -30,6 +30,8 @@ def cell(value: object, key: str = "", *, utc: bool = True) -> str:
     if isinstance(value, Mapping):
         parts = (f"{cell(name)}={cell(part, str(name), utc=utc)}" for name, part in value.items())
         return " ".join(parts) or "-"
+    if isinstance(value, float):
+        return _number_text(value)
     if isinstance(value, int) and _is_size(key):
         return size_text(value)
     if isinstance(value, str) and _is_time(key):
@@ -66,6 +68,11 @@ def printable(text: str, also: str = "") -> str:
         else character.encode("unicode_escape").decode("ascii")
         for character in text
     )
+
+
+def _number_text(value: float) -> str:
+    """Thousandths, or four digits of a number below 1."""
+    return str(round(value, 3) if abs(value) >= 1 else float(f"{value:.4g}"))
 
 
 def _is_size(key: str) -> bool:

@@ -55,6 +55,12 @@ class SizeTests(SynchronousTestCase):
         self.assertEqual(cell(1_500_000, "log_size"), "1500000")
         self.assertEqual(cell({"journal_bytes": 70_000, "quota": 70_000}), "journal_bytes=68.4K quota=70000")
 
+    def test_fractions(self) -> None:
+        """Thousandths, or four digits of less than 1."""
+        found = cell({"median": 0.46819400787353516, "p99": 12.3456789, "least": 1.23456e-05, "none": 0.0})
+        self.assertEqual(found, "median=0.4682 p99=12.346 least=1.235e-05 none=0.0")
+        self.assertEqual(cell(1234567.25), "1234567.25")
+
 
 class TitleTests(SynchronousTestCase):
     """The title of a table on a terminal."""
