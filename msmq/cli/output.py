@@ -90,6 +90,12 @@ class Output:
         """A value as text for people; C{key} is its key."""
         return cell(value, key, utc=self.utc)
 
+    @property
+    def is_read_with_errors(self) -> bool:
+        """Whether a person reads this text and standard error together, on a terminal."""
+        is_shown = sys.stderr is not None and sys.stderr.isatty() and _terminal_width() is not None
+        return is_shown and not self.as_json
+
     def text(self, text: str) -> None:
         """Print a line in text output; nothing with JSON."""
         if not self.as_json:

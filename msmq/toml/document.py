@@ -15,9 +15,7 @@ from msmq.quoting import quoted
 from msmq.spelling import closest
 from msmq.toml.lines import Path as KeyPath
 from msmq.toml.lines import locate
-
-_WHERE: Final = re.compile(r" \(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
-
+from msmq.toml.syntax_errors import describe_syntax_error
 
 _DIGITS: Final = re.compile(r"[0-9_]{4000,}")
 
@@ -90,9 +88,8 @@ def parse_document(text: str) -> Document:
     try:
         return Document(tomllib.loads(text), locate(text))
     except tomllib.TOMLDecodeError as error:
-        found = _WHERE.search(str(error))
-        line = text.count("\n") + 1 if found is None or not found["line"] else int(found["line"])
-        raise DocumentError(line, f"is not TOML: {_WHERE.sub('', str(error))}") from error
+        line, problem = describe_syntax_error(text, str(error))
+        raise DocumentError(line, f"is not TOML: {problem}") from error
     except ValueError as error:
         # Not a limit of TOML: Python refuses numbers with that many digits.
         number = _DIGITS.search(text)

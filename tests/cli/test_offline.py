@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -128,6 +131,22 @@ class ConfigCheckTests(CommandTestCase):
         self.assertTrue(first.startswith(f"{path}:2: queue_manager.nmae: "))
         self.assertTrue(second.startswith(f"{path}:5: listen.ping: "))
         self.assertEqual(ended.errors, f"msmq config check: {first}, and 1 more\n")
+
+    def test_faults_on_a_terminal(self) -> None:
+        """A terminal shows both streams, so that a fault is printed once."""
+        path = self.file("name = ALPHA\n")
+        reader, writer = os.openpty()
+        self.addCleanup(os.close, reader)
+        with os.fdopen(writer, "wb") as terminal:
+            ended = subprocess.run(
+                [sys.executable, "-m", "msmq.cli", "config", "check", path],
+                stdin=subprocess.DEVNULL,
+                stdout=terminal,
+                stderr=terminal,
+                check=False,
+            )
+            shown = os.read(reader, 10_000).decode()
+        self.assertEqual((ended.returncode, shown.count("is not TOML")), (1, 1), shown)
 
     def test_faults_as_json(self) -> None:
         """With --json each fault is an object."""

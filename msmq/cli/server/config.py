@@ -40,7 +40,10 @@ def config_check(settings: Settings, file: str) -> int:
 
 
 def report_problems(output: Output, problems: Sequence[ConfigurationProblem], file: str, command: str) -> int:
-    """Print the problems of a configuration, and the first fault on standard error; the exit status."""
+    """Print the problems of a configuration; returns the exit status.
+
+    The first fault is an error line too, except on a terminal that shows both streams.
+    """
     for problem in problems:
         if output.as_json:
             keys = ("path", "line", "key", "problem")
@@ -52,7 +55,8 @@ def report_problems(output: Output, problems: Sequence[ConfigurationProblem], fi
     faults = [problem for problem in problems if not problem.is_warning]
     if faults:
         more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
-        complain(f"{faults[0]}{more}", command)
+        if not output.is_read_with_errors:
+            complain(f"{faults[0]}{more}", command)
         return REFUSED
     if problems:
         return DONE
