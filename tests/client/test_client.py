@@ -265,6 +265,26 @@ class ClientTests(RunningServerCase):
         self.assertEqual(await self.refusal(program), Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE)
         self.assertEqual(await self.blocking(lambda: self.client.peek(PAYMENTS)), [])
 
+    async def test_message_that_is_too_large(self) -> None:
+        """A body over 4 MiB is refused by its size; what is before it is sent, except in a transaction."""
+
+        def program() -> list[list[str]]:
+            self.client.create_queue(ORDERS)
+            self.client.create_queue(PAYMENTS, transactional=True)
+            for queue, transaction in ((ORDERS, False), (PAYMENTS, True)):
+                messages = [
+                    message_to(queue, "1"),
+                    message_to(queue, bytes(0x400001)),
+                    message_to(queue, "3"),
+                ]
+                with self.assertRaises(MQError) as caught:
+                    self.client.send_all(messages, transaction=transaction)
+                self.assertEqual(caught.exception.status, Status.MQ_ERROR_INSUFFICIENT_RESOURCES)
+                self.assertIn("the body and the extension of this one have 4194305", str(caught.exception))
+            return [[message.text for message in self.client.peek(queue)] for queue in (ORDERS, PAYMENTS)]
+
+        self.assertEqual(await self.blocking(program), [["1"], []])
+
     async def test_producer_that_fails(self) -> None:
         """What a producer raises is raised as it is, and its transaction is aborted."""
 

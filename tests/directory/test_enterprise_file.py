@@ -443,7 +443,9 @@ out_routing_servers = ["BETA"]
 
     def test_no_toml(self) -> None:
         """A file that is not TOML is reported with the line, and a missing one without."""
-        self.assert_reported("[enterprise]\nid = \n", 2, "", "is not TOML: Invalid value in column 6: a value is missing")
+        self.assert_reported(
+            "[enterprise]\nid = \n", 2, "", "is not TOML: Invalid value in column 6: a value is missing"
+        )
         [problem] = check_enterprise(Path(self.mktemp()))
         self.assertEqual((problem.line, problem.problem), (None, "cannot be read: No such file or directory"))
 

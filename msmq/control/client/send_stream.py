@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from msmq.control.client.requests import ControlRequests
 from msmq.control.client.streams import refused
-from msmq.control.protocol.records import LENGTHS, RecordDecoder, StreamRecord
+from msmq.control.protocol.records import LENGTHS, RecordDecoder, RecordLimits, StreamRecord
 from msmq.control.protocol.runs import LONGEST, RUN, run_header
 from msmq.errors import RemoteProtocolError
-from msmq.structures.status import MQError
+from msmq.structures.status import MessageTooLarge, MQError
 
 PATIENCE: Final = 0.001
 """Seconds after which collected messages are sent without waiting for more."""
@@ -30,6 +30,8 @@ _LARGE_BUFFER: Final = 0x100000
 """Size of that buffer in bytes; the system limits it (C{net.core.wmem_max})."""
 _SELECTOR: Final[type[selectors.BaseSelector]] = getattr(selectors, "PollSelector", selectors.SelectSelector)
 """C{select} refuses descriptors above 1023; C{poll} needs no descriptor of its own."""
+_LIMITS: Final = RecordLimits()
+"""Limits of the server, which takes a larger record for a damaged stream."""
 _NOT_NOW: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -94,6 +96,13 @@ _ALONE: Final = (RUN, "key", "extension_size", "one_transaction")
 """Header keys that exclude a message from a run."""
 
 
+def _too_large(size: int) -> MessageTooLarge:
+    return MessageTooLarge(
+        f"a message holds at most {_LIMITS.body} bytes with all its headers; the body and the extension of "
+        f"this one have {size}"
+    )
+
+
 _END: Final = StreamRecord({"end": True})
 """The record that ends the stream and commits its transaction."""
 
@@ -142,6 +151,7 @@ class ClientSendStream:
         self._is_slow = False
         self._is_enlarged = False
         self._error: MQError | None = None
+        self._refusal: MQError | None = None
         self._selector = _SELECTOR()
         # Held by this thread, except while it waits for the producer.
         self._lock = threading.Lock()
@@ -165,6 +175,8 @@ class ClientSendStream:
                     self._send()
                 self._fill()
                 if not self._unanswered:
+                    if self._refusal is not None:
+                        raise self._refusal
                     return
                 # While messages wait to be sent, only results that have already arrived are read.
                 yield from self._answers()
@@ -183,6 +195,13 @@ class ClientSendStream:
             message = self._next()
             now = self._monotonic()
             self._is_slow = self._is_pipelined and now - begun > _SLOW
+            if message is not None and len(message.body) > _LIMITS.body:
+                self._refusal = _too_large(len(message.body))
+                if self._outstanding is None:
+                    # Without its end the transaction is aborted.
+                    raise self._refusal
+                # As the server refuses a message: those before it are sent.
+                message = None
             if message is None:
                 self._is_complete = True
                 if self._outstanding is None and self._unanswered:
