@@ -53,7 +53,8 @@ def quota_show(settings: Settings) -> None:
 def quota_set(settings: Settings, queues: Any, journals: Any) -> None:
     """Set the quotas of all queues together, without a restart.
 
-    SIZE is a number of KiB, or has a unit: "512 MiB".
+    SIZE is a number of KiB, or has a unit: "512 MiB". With 0 every new message is refused until the quota is
+    set again; no limit is none.
 
     A value persists across restarts and wins over [limits] in the configuration, until it is set to
     configuration. Messages beyond a quota stay, and new ones are refused.
