@@ -147,7 +147,9 @@ def described(data: Path, description: str | None) -> str:
     check_entry(data)
     found = [kind for kind in LOCAL if store_location_of(kind, data).exists()]
     if not found:
-        raise StorageError(f"{data}: there is no store; select one with --store")
+        raise StorageError(
+            f"{data}: there is no store of the kinds {' and '.join(LOCAL)}; select one with --store"
+        )
     try:
         store = store_in_use(data)
     except StorageError as error:

@@ -22,7 +22,7 @@ from msmq.storage.readers.shape import StoreReader
 from msmq.storage.sqlite.store import FILE_NAME, MARK_SUFFIX, SqliteStorageFactory
 
 KINDS: Final = ("log", "sqlite", "postgresql")
-"""Kinds of stores that can be migrated."""
+"""Kinds of stores that can be migrated, backed up and checked."""
 
 
 @attrs.frozen
@@ -273,12 +273,14 @@ _LOCATIONS: Final[Mapping[str, Callable[[str, str, Path], StoreLocation]]] = {
 def store_location_of(description: str, data: Path) -> StoreLocation:
     """Resolve a store description of the configuration.
 
-    @raise StorageError: the store cannot be migrated; says why.
+    @raise StorageError: the store cannot be migrated, backed up or checked; says why.
     """
     kind, _, argument = description.partition(":")
     made = _LOCATIONS.get(kind)
     if made is None:
-        raise StorageError(f"storage {quoted(kind)}: cannot be migrated; stores that can: {', '.join(KINDS)}")
+        raise StorageError(
+            f"storage {quoted(kind)}: this command does not know its files; it knows {', '.join(KINDS)}"
+        )
     location = made(kind, argument, data)
     try:
         location.make_store()

@@ -231,4 +231,4 @@ class StoreCheckTests(SynchronousTestCase):
         self.data.mkdir()
         status, found, said = self.call("check")
         self.assertEqual((status, found), (1, None))
-        self.assertIn(f"{self.data}: there is no store", said)
+        self.assertIn(f"{self.data}: there is no store of the kinds sqlite and log; select one with", said)

@@ -134,7 +134,10 @@ class StoreCommandTests(TestCase):
         self.assertIn("there is no such data directory", await self.refused("migrate", "--to", "log"))
         self.data.mkdir()
         self.assertIn("there is no other store", await self.refused("migrate", "--to", "log"))
-        self.assertIn("storage 'memory': cannot be migrated", await self.refused("migrate", "--to", "memory"))
+        self.assertIn(
+            "storage 'memory': this command does not know its files; it knows log, sqlite",
+            await self.refused("migrate", "--to", "memory"),
+        )
         self.assertIn("postgresql://", await self.refused("migrate", "--to", "postgresql:nonsense"))
         error = await self.refused("migrate", "--to", "log", "--from", "sqlite:gone")
         self.assertIn(f"{self.data / 'gone'}: there is no such store", error)
