@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from msmq.interfaces.storage import StorageError, StoreIncomplete
+from msmq.interfaces.storage import StorageError, StorageFull, StoreIncomplete
 from msmq.storage.log.checkpoint_files import (
     NAMES,
     UNFINISHED,
@@ -23,7 +23,7 @@ from msmq.storage.log.core.checkpoint import BODY, CheckpointHeader, tables
 from msmq.storage.log.core.format import Malformed, SegmentHeader
 from msmq.storage.log.core.recovery import LastGroup, RecoveredSegment, missing, recover
 from msmq.storage.log.core.scan import Position, later_group
-from msmq.storage.log.core.segments import Segment, Segments
+from msmq.storage.log.core.segments import AHEAD, RESERVED, Segment, Segments
 from msmq.storage.log.core.state import LivePackets, State
 from msmq.storage.log.failures import REMEDY, StoreDamaged, failure
 from msmq.storage.log.files import (
@@ -45,6 +45,8 @@ from msmq.storage.loss_check import LossCheck
 _OTHER: Final = f"use the version of msmq that has written it, move it away, or {REMEDY}"
 _PIECE: Final = 1 << 20
 """Bytes of a group that are read at once."""
+NEW_SEGMENTS: Final = 1 + RESERVED + AHEAD + 1
+"""Segments for which the disk has to have space when a log is created; the last is for two checkpoints."""
 EXPRESS_PREFIX: Final = "express-"
 
 
@@ -85,6 +87,7 @@ def open_log(directory: Path, loss: LossCheck, segment_size: int, system: LogSys
         found, checkpoints = _find(directory, system)
         if not any(one.header for one in checkpoints):
             _check_new(directory, found, checkpoints, loss, system)
+            _check_space(directory, found, segment_size, system)
             _make(directory, found, segment_size, system)
             found, checkpoints = _find(directory, system)
         opened, extra = _read(directory, found, checkpoints, loss, segment_size, system)
@@ -113,6 +116,7 @@ def check_start(directory: Path, loss: LossCheck, segment_size: int) -> None:
             _read(directory, found, checkpoints, loss, segment_size, LOCAL)
         else:
             _check_new(directory, found, checkpoints, loss, LOCAL)
+            _check_space(directory, found, segment_size, LOCAL)
     except (OSError, Malformed) as error:
         raise failure(directory, "open", error) from error
 
@@ -136,6 +140,23 @@ def _check_new(
         if segment.header is not None and (segment.header.generation > 1 or _has_group(segment, system)):
             raise StoreIncomplete(f"{directory}: {' and '.join(NAMES)} are missing; restore them, {REMEDY}")
     loss.check_empty()
+
+
+def _check_space(directory: Path, found: list[FoundSegment], size: int, system: LogSystem) -> None:
+    """Check that a new log has space to work: its first segment, the files ahead of it and two checkpoints.
+
+    With less it would start, and refuse the first message.
+
+    @raise StorageFull: it does not; nothing was created.
+    """
+    needed = NEW_SEGMENTS * size
+    free = system.free_space(directory)
+    # Some file systems report nothing; what they lack shows when the files are filled.
+    if 0 < free and free + sum(one.size for one in found) < needed:
+        raise StorageFull(
+            f"{directory}: a new store needs {-(-needed >> 20)} MiB, and its file system has {free >> 20} MiB"
+            " free; free space, or put the data directory on a larger one"
+        )
 
 
 def _has_group(segment: FoundSegment, system: LogSystem) -> bool:

@@ -7,20 +7,11 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from msmq.storage.log.core.format import SegmentHeader
-from msmq.storage.log.core.segments import KEPT, Segment, Segments
+from msmq.storage.log.core.segments import AHEAD, KEPT, RESERVED, Segment, Segments
 from msmq.storage.log.files import make_segment
 from msmq.storage.log.system import LogSystem, LogWorker
 from msmq.storage.log.writer import next_segment
 
-RESERVED: Final = 2
-"""Reserve files, only for batches that remove, move or count messages.
-
-One file would not be enough on a full disk: the records of removals may fill it before any segment becomes
-empty.
-With two, the full one is reused while the other is filled.
-"""
-AHEAD: Final = 1
-"""Files created in advance for other batches, so that no batch waits for zero-filling."""
 SPACE: Final = 64
 """Segments for which the disk has to have space before more files than these are created."""
 

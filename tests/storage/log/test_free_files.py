@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
 
-from msmq.interfaces.storage import StorageError
+from msmq.interfaces.storage import StorageError, StorageFull
 from msmq.persistence.changes import AppendLog, PutQueue
 from msmq.persistence.definition import QueueDefinition
 from msmq.storage.log import LogMessageStore
 from msmq.storage.log.core.format import SEGMENT_MAGIC
-from msmq.storage.log.core.segments import KEPT
-from msmq.storage.log.supply import AHEAD, RESERVED, SPACE
+from msmq.storage.log.core.segments import AHEAD, KEPT, RESERVED
+from msmq.storage.log.supply import SPACE
 from msmq.storage.log.system import LocalSystem
 from msmq.storage.log.upkeep import QUIET_SECONDS
 from tests.storage.log.support import SEGMENT, LogTestCase
@@ -124,3 +124,19 @@ class FreeFilesTests(LogTestCase):
         disk.takes_headers = True
         self.commit(store, large)
         self.done(store.close())
+
+    def test_a_new_log_on_a_small_disk(self) -> None:
+        """It is refused before a file is filled, unless there is space for what it needs to take messages."""
+        needed = (AHEAD + RESERVED + 2) * SEGMENT
+        store = self.make_store(system=SmallDisk(needed - 1))
+        error = self.refused(store.open(), StorageFull)
+        self.assertIn("a new store needs 1 MiB, and its file system has 0 MiB free", str(error))
+        self.assertEqual(self.files(), set())
+        store = self.opened_with(needed)
+        self.done(store.close())
+        # A log that exists is opened on any disk.
+        self.done(self.opened_with(1).close())
+
+    def test_a_disk_of_unknown_size(self) -> None:
+        """Some file systems report no free space and have it."""
+        self.done(self.opened_with(0).close())

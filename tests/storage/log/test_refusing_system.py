@@ -109,12 +109,15 @@ class RefusingSystemTests(LogTestCase):
         self.assertEqual(after, before)
 
     def test_disk_with_one_mebibyte(self) -> None:
-        """A start where there is no space for a segment says so in one line, with the file and what to do."""
+        """A start without the space for a store says so in one line, with the figures, and fills nothing."""
         data = self.home / "data"
         data.mkdir()
         done = run_mounted(TINY, data, sys.executable, "-c", OPENING, os.fspath(data))
         self.assertEqual(done.stderr, "")
-        reason = "cannot open: No space left on device; free space on its file system"
+        reason = (
+            "a new store needs 80 MiB, and its file system has 1 MiB free; free space, or put the data "
+            "directory on a larger one"
+        )
         self.assertEqual(done.stdout, f"{data / 'msmq.log'}: {reason}\n")
 
     def test_directory_without_rights(self) -> None:

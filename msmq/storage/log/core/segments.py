@@ -22,6 +22,15 @@ A checkpoint frees the segments that were filled since the previous one, usually
 until the next one, in addition to the three that are created in advance.  With fewer files, a log whose
 messages are received soon would delete files and fill new ones with zeros, which writes each byte twice.
 """
+RESERVED: Final = 2
+"""Reserve files, only for batches that remove, move or count messages.
+
+One file would not be enough on a full disk: the records of removals may fill it before any segment becomes
+empty.
+With two, the full one is reused while the other is filled.
+"""
+AHEAD: Final = 1
+"""Files created in advance for other batches, so that no batch waits for zero-filling."""
 SPARED: Final = 8
 """Segments in use per free file of a large log."""
 MOST_VICTIMS: Final = 64
