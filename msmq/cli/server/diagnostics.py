@@ -68,6 +68,11 @@ def diagnostics(settings: Settings, /, file: str, force: bool, events: int, conf
     contents, failures = _collect(_parts(settings, events, config))
     for name, problem in failures.items():
         complain(f"{name} is left out: {problem}", _COMMAND)
+    if contents.keys() == {"versions"}:
+        complain(
+            f"{file} has nothing of the server; run the command as its user, with its --data or --control",
+            _COMMAND,
+        )
     contents["manifest"] = {"parts": list(contents), "left_out": failures}
     try:
         _write(file, _archive(contents), replaces=force)

@@ -109,3 +109,14 @@ class OfflineDiagnosticsTests(CommandTestCase):
         self.assertEqual(set(found), {"manifest", "versions", "files"})
         self.assertEqual([(each["path"], each["bytes"]) for each in found["files"]["files"]], [("store", 7)])
         self.assertIn("queues", found["manifest"]["left_out"])
+        self.assertNotIn("nothing of the server", ended.errors)
+
+    def test_nothing_of_a_server(self) -> None:
+        """An archive without any part of the server is written, and the last line says what to do."""
+        file = Path(self.mktemp()).absolute().with_suffix(".tar.gz")
+        ended = self.msmq("diagnostics", str(file), "--data", "/nonexistent/data")
+        self.assertEqual(ended.status, 0, ended.errors)
+        self.assertEqual(set(_contents(file)), {"manifest", "versions"})
+        self.assertIn(
+            f"{file} has nothing of the server; run the command as its user", ended.errors.splitlines()[-1]
+        )
