@@ -15,6 +15,12 @@ from typing import Any, Final
 from msmq.cli.readable import cell, printable
 from msmq.errors import MsmqError
 
+_IDENTIFYING: Final = 24
+"""Characters of the first column of a table for which the columns on the right are left out."""
+
+_LEFT_OUT: Final = "..."
+"""At the end of the title of a table, for the columns that do not fit the terminal."""
+
 _NARROWEST: Final = 8
 """Maximum width of a column of a table, in characters."""
 
@@ -61,11 +67,13 @@ class Output:
         cells = [[self.cell(value.get(column), column) for column in columns] for value in values]
         rows = [columns, *cells]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        fit = fitted_widths(widths, [len(column) for column in columns], _terminal_width())
+        fit = fitted_columns(widths, [len(column) for column in columns], _terminal_width())
         for number, row in enumerate(rows):
-            line = "  ".join(
-                cut_text(text, width).ljust(width) for text, width in zip(row, fit, strict=True)
-            ).rstrip()
+            # The columns that do not fit are left out.
+            cut = [cut_text(text, width).ljust(width) for text, width in zip(row, fit, strict=False)]
+            if number == 0 and len(fit) < len(row):
+                cut.append(_LEFT_OUT)
+            line = "  ".join(cut).rstrip()
             if number == 0 and _has_styles():
                 self._write(f"\033[1m{printable(line)}\033[0m")
             else:
@@ -161,6 +169,23 @@ def fitted_widths(widths: Sequence[int], least: Sequence[int], width: int | None
             break
         fit[number] -= 1
         excess -= 1
+    return fit
+
+
+def fitted_columns(widths: Sequence[int], least: Sequence[int], width: int | None) -> list[int]:
+    """Fit a table to the terminal; there are fewer widths than columns if those on the right do not fit.
+
+    The first column identifies the row: others are left out for it until it has its width, L{_IDENTIFYING}
+    characters or a quarter of the terminal. There is space for a mark in the title then.
+    """
+    fit = fitted_widths(widths, least, width)
+    if width is None:
+        return fit
+    wanted = min(widths[0], max(_IDENTIFYING, width // 4))
+    count, limit = len(widths), width
+    while count > 1 and (fit[0] < wanted or sum(fit) + 2 * (count - 1) > limit):
+        count, limit = count - 1, width - len(_LEFT_OUT) - 2
+        fit = fitted_widths(widths[:count], least[:count], limit)
     return fit
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.cli import main
-from msmq.cli.output import cut_text, fitted_widths
+from msmq.cli.output import cut_text, fitted_columns, fitted_widths
 
 
 class WidthTests(SynchronousTestCase):
@@ -24,6 +24,17 @@ class WidthTests(SynchronousTestCase):
         """The widest columns give way, none below its title or eight characters."""
         self.assertEqual(fitted_widths([60, 10], [4, 4], 42), [30, 10])
         self.assertEqual(fitted_widths([60, 10], [20, 4], 20), [20, 8])
+
+    def test_columns_that_do_not_fit(self) -> None:
+        """Those on the right are left out before the first is cut below 24 characters, or a quarter."""
+        titles = [4, 7, 13, 7, 8]
+        self.assertEqual(fitted_columns([30, 7, 13, 7, 8], titles, None), [30, 7, 13, 7, 8])
+        self.assertEqual(fitted_columns([30, 7, 13, 7, 8], titles, 80), [30, 7, 13, 7, 8])
+        self.assertEqual(fitted_columns([60, 7, 13, 7, 8], titles, 86), [43, 7, 13, 7, 8])
+        self.assertEqual(fitted_columns([30, 7, 13, 7, 8], titles, 40), [26, 7])
+        self.assertEqual(fitted_columns([30, 7, 13, 7, 8], titles, 24), [19])
+        self.assertEqual(fitted_columns([10, 7, 13, 7, 8], titles, 40), [10, 7, 13])
+        self.assertEqual(fitted_columns([10], [4], 3), [8])
 
     def test_cut_text(self) -> None:
         """Both ends of a text stay, which in paths and identifiers tell them apart."""

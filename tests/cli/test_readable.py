@@ -78,6 +78,22 @@ class TitleTests(SynchronousTestCase):
             output.flush()
             return os.read(reader, 1000)
 
+    def test_narrow_terminal(self) -> None:
+        """The path is printed whole, and the title says that columns are left out."""
+        path = ".\\private$\\orders"
+        reader, writer = os.openpty()
+        self.addCleanup(os.close, reader)
+        self.patch(os, "environ", {**os.environ, "COLUMNS": "30", "TERM": "dumb"})
+        with os.fdopen(writer, "w") as terminal:
+            self.patch(sys, "stdout", terminal)
+            output = Output(as_json=False)
+            output.many(
+                [{"path": path, "type": "private", "transactional": True}], ("path", "type", "transactional")
+            )
+            output.flush()
+            shown = os.read(reader, 1000)
+        self.assertEqual(shown, f"path{' ' * 13}  ...\r\n{path}\r\n".encode())
+
     def test_bold(self) -> None:
         """It is bold, unless C{NO_COLOR} is set or the terminal knows no styles."""
         self.assertEqual(self.printed(TERM="xterm"), b"\x1b[1mpath\x1b[0m\r\nx\r\n")
